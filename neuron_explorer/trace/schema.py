@@ -1,0 +1,144 @@
+"""Every column of a trace, once: its name, Arrow type, unit and meaning.
+
+A trace is one Parquet file with one table, a row per event. ``docs/schema.md`` is
+generated from this module (``python -m neuron_explorer.trace.schema``) and a test keeps
+the two equal.
+
+Conventions: times are int64 nanoseconds since the start of the trace; integer columns
+are never null, ``-1`` means "none" or "not observed"; text columns are null where there
+is nothing to say. Event ids and frame ids are separate spaces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+SCHEMA_VERSION: Final = 1
+"""Raised when a column changes its meaning. A reader refuses a newer version."""
+
+METADATA_KEY: Final = b"neuron_explorer"
+"""Key of the file's key-value metadata under which the JSON document is stored."""
+
+NONE: Final = -1
+"""The value of an integer column that has nothing to say."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. ``type`` is an Arrow type name; ``text`` is a dictionary-encoded string."""
+
+    name: str
+    type: str
+    unit: str
+    meaning: str
+    encoding: str = ""
+
+
+COLUMNS: Final[tuple[Column, ...]] = (
+    Column("kind", "text", "", "What the row is; see the table of kinds."),
+    Column("name", "text", "", "Operator with overload (`aten::add.Tensor`), range, step or function name."),
+    Column("start", "int64", "ns", "Start, since the start of the trace. -1 for frame and source rows.", "delta"),
+    Column("duration", "int64", "ns", "End minus start on the host clock; -1 when the end was never seen."),
+    Column("self", "int64", "ns", "Duration minus the part spent in child events; -1 when unknown."),
+    Column("id", "int64", "", "Event id, unique in the file; for frame rows the frame id.", "delta"),
+    Column("parent", "int64", "", "Id of the enclosing event (frame rows: of the calling frame); -1 at the top.", "delta"),
+    Column("depth", "int16", "", "Number of enclosing events on the same lane."),
+    Column("lane", "int32", "", "Index into the lane table of the metadata."),
+    Column("rank", "int32", "", "Distributed rank, 0 when there is one process."),
+    Column("process", "int64", "", "Operating system process id."),
+    Column("thread", "int32", "", "Thread sequence number within its process (never a reused OS id)."),
+    Column("device", "text", "", "Device of the event's first tensor, as torch writes it (`cpu`, `neuron:0`)."),
+    Column("stream", "int32", "", "Stream on the device; -1 on the host."),
+    Column("stack", "int64", "", "Frame id of the innermost Python frame when the event began; -1 when none."),
+    Column("file", "text", "", "File of the user frame, relative to the project where possible."),
+    Column("line", "int32", "", "Line of the user frame's current instruction, as a traceback would say; -1 when none."),
+    Column("function", "text", "", "Qualified name of the user frame's function."),
+    Column("attribution", "text", "", "How file and line were found, or why they were not; see the table of attributions."),
+    Column("outermost_on_line", "bool", "", "No enclosing event has the same file and line: sum durations over these only."),
+    Column("module", "text", "", "Dotted path of the innermost `nn.Module` (`model.layers.3.mlp`)."),
+    Column("phase", "text", "", "forward, backward, recompute, optimizer or other."),
+    Column("period", "text", "", "warmup, compile or steady; null outside any step."),
+    Column("step", "int32", "", "Number of the step that holds the event's start; -1 outside any step."),
+    Column("sequence", "int64", "", "Autograd sequence number; -1 when none.", "delta"),
+    Column("shapes", "text", "", "JSON list, one entry per operator argument: sizes, list of sizes, or null."),
+    Column("strides", "text", "", "As `shapes`, with strides in elements."),
+    Column("dtypes", "text", "", "As `shapes`, with dtype names without `torch.`."),
+    Column("arguments", "text", "", "As `shapes`, with the bounded value of each non-tensor argument."),
+    Column("bytes_read", "int64", "B", "Bytes read; -1 when not modelled."),
+    Column("bytes_written", "int64", "B", "Bytes written; -1 when not modelled."),
+    Column("flops", "int64", "FLOP", "Floating point operations; -1 when not modelled."),
+    Column("correlation", "int64", "", "For backward nodes: event id of the forward op; for launches: id shared with the device event; -1 when none."),
+    Column("compile_id", "text", "", "Dynamo compile id (`0/1`) of a compile row or launch."),
+    Column("detail", "text", "", "JSON object with what only one kind has."),
+    Column("text", "text", "", "Source text (source rows only)."),
+)
+
+KINDS: Final[dict[str, str]] = {
+    "op": "A dispatched operator.",
+    "autograd": "A backward node run by the autograd engine.",
+    "device": "An execution on the device.",
+    "launch": "A launch of a compiled region.",
+    "copy": "A copy between devices.",
+    "sync": "The host waits for the device.",
+    "collective": "A collective communication.",
+    "fallback": "An operator without a native kernel that ran on the CPU.",
+    "compile": "A compilation.",
+    "recompile": "A compilation of a place that was compiled before.",
+    "graph_break": "A place where Dynamo left the graph.",
+    "range": "An annotation or range: `annotate()`, `record_function`, `Optimizer.step#...`.",
+    "step": "A step, by the rule that the metadata names.",
+    "data_wait": "The host waits for the DataLoader.",
+    "gc": "A run of Python's garbage collector.",
+    "memory": "An allocation or release.",
+    "counter": "A sampled value (`detail` holds it).",
+    "link": "A relation between two events.",
+    "warning": "Something the recorder could not do.",
+    "frame": "A node of the calling-context tree (id, parent, file, line, function).",
+    "source": "The text of a source file that frames name (file, text).",
+}
+
+TABLE_KINDS: Final = ("frame", "source")
+"""Kinds whose rows are lookup tables, not events."""
+
+PHASES: Final = ("forward", "backward", "recompute", "optimizer", "other")
+PERIODS: Final = ("warmup", "compile", "steady")
+
+ATTRIBUTIONS: Final[dict[str, str]] = {
+    "stack": "From the Python stack at the moment the event began.",
+    "inherited": "Called from C++ inside an event that has a line; that line.",
+    "forward": "A backward node: the line of its forward op, found through the autograd sequence number.",
+    "backward_call": "A backward event without a forward op of its own (a parameter's gradient "
+    "accumulation): the line that called backward().",
+    "library_frame": "The stack has no user frame; the innermost frame outside torch.",
+    "forward_not_observed": "No line: a backward node whose forward op ran before the recording.",
+    "parameter_gradient": "No line: accumulates a parameter's gradient on a thread without a Python stack.",
+    "no_python_frame": "No line: the thread ran no Python code.",
+    "not_recorded": "No line: the recording was made without stacks.",
+}
+
+CORE_COLUMNS: Final = (
+    "kind", "name", "start", "duration", "self", "id", "parent", "lane", "thread",
+    "file", "line", "function", "module", "phase", "period", "step",
+)  # fmt: skip
+"""What ``Trace.events`` holds."""
+
+COLUMN_NAMES: Final = tuple(c.name for c in COLUMNS)
+TEXT_COLUMNS: Final = tuple(c.name for c in COLUMNS if c.type == "text")
+DELTA_COLUMNS: Final = tuple(c.name for c in COLUMNS if c.encoding == "delta")
+
+
+def arrow_schema():  # noqa: ANN201 - the pyarrow import must stay lazy
+    """The Arrow schema of the table (text columns as int32-indexed dictionaries)."""
+    import pyarrow as pa
+
+    types = {
+        "text": pa.dictionary(pa.int32(), pa.string()),
+        "int64": pa.int64(),
+        "int32": pa.int32(),
+        "int16": pa.int16(),
+        "bool": pa.bool_(),
+    }
+    return pa.schema(
+        [pa.field(c.name, types[c.type], nullable=c.type == "text") for c in COLUMNS]
+    )
