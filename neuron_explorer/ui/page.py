@@ -1,0 +1,94 @@
+"""What a page of the explorer is, and the list of them.
+
+One file per page under ``ui/pages``. Each module there defines ``PAGE``, a :class:`Page`.
+A new page is added by naming its module in ``PAGE_MODULES``; the left navigation, the
+routing and the callbacks follow from that list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+if TYPE_CHECKING:
+    import dash
+
+    from neuron_explorer.trace.store import Trace
+    from neuron_explorer.ui.registry import Registry
+
+Search = Mapping[str, str]
+"""The page's state: the query string, one value a key."""
+
+PAGE_MODULES: Final = ("overview", "timeline", "bottlenecks", "about")
+"""Modules under ``ui/pages`` in the order of the navigation."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page.
+
+    ``path``: last part of the URL, with its slash (``/timeline``); the whole URL is
+    ``/t/<trace id><path>?<query>``.
+    ``name``: label in the navigation. ``section``: heading above it, "" for none.
+    ``layout(trace_id, trace, search)``: draws the page; returns a Dash component.
+    ``data(trace, search)``: plain data of the page, tested without a browser.
+    ``register(app, registry)``: called once at start to add the page's callbacks. A
+    callback gets the trace by ``registry.get(trace_id)``, the id from the pathname
+    (``trace_id_of(pathname)``).
+
+    The content callback listens to the *path* alone, so a page may change the query
+    string without being drawn anew; a page that must follow the query string (back and
+    forward) adds a callback on ``Input("url", "search")``.
+    """
+
+    path: str
+    name: str
+    section: str
+    layout: Callable[[str, Trace, Search], Any]
+    data: Callable[[Trace, Search], Any] | None = None
+    register: Callable[[dash.Dash, Registry], None] | None = None
+
+
+def load_pages() -> tuple[Page, ...]:
+    """The pages, in the order of the navigation."""
+    pages = []
+    for module in PAGE_MODULES:
+        full = f"{__package__}.pages.{module}"
+        try:
+            pages.append(import_module(full).PAGE)
+        except ModuleNotFoundError as error:
+            if error.name != full:
+                raise
+    return tuple(pages)
+
+
+def page_url(trace_id: str, path: str, search: Search | None = None) -> str:
+    """The URL of a page: ``/t/<trace id><path>?<query>`` (empty values are left out)."""
+    query = urlencode({k: v for k, v in (search or {}).items() if v not in ("", None)})
+    return f"/t/{trace_id}{path}" + (f"?{query}" if query else "")
+
+
+def trace_id_of(pathname: str | None) -> str:
+    """The trace id in a path, or "" where there is none."""
+    parts = (pathname or "").split("/")
+    return parts[2] if len(parts) > 2 and parts[1] == "t" else ""
+
+
+def page_path_of(pathname: str | None) -> str:
+    """The page part of a path (``/timeline``), or "" where there is none."""
+    parts = (pathname or "").split("/")
+    return "/" + parts[3] if len(parts) > 3 and parts[1] == "t" and parts[3] else ""
+
+
+def parse_search(search: str | None) -> dict[str, str]:
+    """The query string as a dict; at most 64 keys, values cut at 4,096 characters."""
+    from urllib.parse import parse_qsl
+
+    try:
+        pairs = parse_qsl((search or "").lstrip("?"), max_num_fields=64)
+    except ValueError:
+        return {}
+    return {key: value[:4096] for key, value in pairs}

@@ -1,0 +1,1 @@
+"""The pages, one file each. Pages do not import each other."""
