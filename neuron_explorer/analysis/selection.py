@@ -1,0 +1,173 @@
+"""Which part of a run a figure is about, and what kind of time it is.
+
+By default warm-up and compile steps leave the statistics where steady steps exist. The
+figures are about the process that takes the steps; its worker processes run beside it
+and would make shares exceed the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from neuron_explorer.trace.store import Trace
+
+WORK_KINDS: Final = ("op", "autograd", "launch", "copy", "sync", "collective", "fallback")
+"""Kinds whose self time on a host lane is time spent in an operator."""
+
+PERIODS: Final = ("auto", "steady", "all")
+
+
+@dataclass(frozen=True)
+class TimeKind:
+    """What a host duration means on the trace's device."""
+
+    name: str
+    text: str
+    is_execution: bool
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows that a figure is about.
+
+    ``period``: ``steady`` or ``all``. ``where``: SQL over the view ``events`` that picks
+    the host rows of the main process. ``steps``: number of steps in it, 0 for none.
+    ``whole_ns`` and ``whole_text``: what shares are shares of. ``note``: what was left
+    out, in words.
+    """
+
+    period: str
+    where: str
+    steps: int
+    whole_ns: int
+    whole_text: str
+    note: str
+    process: int | None
+    main_lane: int | None
+    host_lanes: tuple[int, ...]
+    step_numbers: tuple[int, ...]
+    time: TimeKind
+
+
+def time_kind(metadata: Mapping[str, Any]) -> TimeKind:
+    """Execution time where the host computes, host-submit time on other devices."""
+    device = metadata.get("device")
+    kind = str(device.get("type") or "") if isinstance(device, Mapping) else ""
+    if kind in ("cpu", ""):
+        return TimeKind("host time", "host time; on the CPU that is the execution time", True)
+    if isinstance(device, Mapping) and device.get("emulated"):
+        return TimeKind(
+            "host time",
+            f"host time of an emulated {kind} device: what this CPU took, not what the chip would take",
+            True,
+        )
+    return TimeKind(
+        "host-submit time",
+        f"host-submit time: what the host spent to submit the work; {kind} runs it asynchronously",
+        False,
+    )
+
+
+def lanes(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lane table; entries without an integer lane are left out."""
+    table = metadata.get("lanes")
+    if not isinstance(table, list):
+        return []
+    return [lane for lane in table if isinstance(lane, dict) and isinstance(lane.get("lane"), int)]
+
+
+def main_process(trace: Trace) -> int | None:
+    """The process whose steps are measured: the one called main, else the first."""
+    table = lanes(trace.metadata)
+    for wanted in ("main", None):
+        for lane in table:
+            if isinstance(lane.get("process"), int) and wanted in (lane.get("process_name"), None):
+                return lane["process"]
+    rows = trace.sql_arrow("SELECT process FROM events GROUP BY process ORDER BY count(*) DESC, process LIMIT 1")
+    return rows.column(0)[0].as_py() if rows.num_rows else None
+
+
+def _host_lanes(trace: Trace, process: int | None) -> tuple[int, ...]:
+    table = lanes(trace.metadata)
+    if not table:
+        where = "TRUE" if process is None else f"process = {int(process)}"
+        found = trace.sql_arrow(f"SELECT DISTINCT lane FROM events WHERE {where} AND kind <> 'step' ORDER BY lane")
+        return tuple(found.column(0).to_pylist())
+    return tuple(
+        lane["lane"] for lane in table if lane.get("kind") == "thread" and lane.get("process") == process
+    )
+
+
+def _main_lane(trace: Trace, host_lanes: tuple[int, ...]) -> int | None:
+    """The thread that takes the steps: the main thread, else the busiest."""
+    for lane in lanes(trace.metadata):
+        if lane["lane"] in host_lanes and lane.get("name") in ("main thread", "MainThread"):
+            return lane["lane"]
+    if not host_lanes:
+        return None
+    rows = trace.sql_arrow(
+        f"SELECT lane FROM events WHERE lane IN ({_ints(host_lanes)}) GROUP BY lane ORDER BY count(*) DESC, lane LIMIT 1"
+    )
+    return rows.column(0)[0].as_py() if rows.num_rows else host_lanes[0]
+
+
+def _ints(values: tuple[int, ...]) -> str:
+    return ", ".join(str(int(v)) for v in values) or "NULL"
+
+
+def kinds_sql(kinds: tuple[str, ...]) -> str:
+    """SQL that picks the given kinds (constants of this package, never user text)."""
+    return "kind IN (" + ", ".join(f"'{k}'" for k in kinds) + ")"
+
+
+def select(trace: Trace, period: str = "auto") -> Selection:
+    """Choose the rows. ``auto``: the steady steps where there are any, else the whole run.
+
+    Raises ValueError for an unknown period, and for ``steady`` where no step is steady.
+    """
+    if period not in PERIODS:
+        raise ValueError(f"period must be one of {', '.join(PERIODS)}, not {period!r}")
+    process = main_process(trace)
+    host = _host_lanes(trace, process)
+    main = _main_lane(trace, host)
+    steps = trace.sql_arrow(
+        "SELECT step, duration, period FROM events WHERE kind = 'step' AND duration >= 0"
+        + ("" if process is None else f" AND process = {int(process)}")
+        + " ORDER BY start"
+    ).to_pylist()
+    steady = [s for s in steps if s["period"] == "steady"]
+    if period == "steady" and not steady:
+        raise ValueError("no step of this trace is steady")
+    on_host = f"lane IN ({_ints(host)})"
+    time = time_kind(trace.metadata)
+    if period != "all" and steady:
+        left_out = len(steps) - len(steady)
+        note = f"{len(steady)} steady of {len(steps)} steps; warm-up and compile steps are left out"
+        return Selection(
+            "steady",
+            f"{on_host} AND period = 'steady'",
+            len(steady),
+            sum(s["duration"] for s in steady),
+            "steady step time",
+            note if left_out else f"all {len(steps)} steps are steady",
+            process, main, host,
+            tuple(s["step"] for s in steady), time,
+        )  # fmt: skip
+    duration = trace.metadata.get("duration_ns")
+    whole = duration if isinstance(duration, int) and duration > 0 else _extent(trace)
+    note = "the whole run, warm-up and compilation included" if steps else "the whole run: steps not observed"
+    if steps and not steady and period == "auto":
+        note = "the whole run: no step is steady"
+    return Selection(
+        "all", on_host, 0, whole, "run time", note, process, main, host, tuple(s["step"] for s in steps), time
+    )
+
+
+def _extent(trace: Trace) -> int:
+    rows = trace.sql_arrow(
+        'SELECT max("start" + greatest(duration, 0)) - min("start") FROM events WHERE "start" >= 0'
+    )
+    return int(rows.column(0)[0].as_py() or 0)
