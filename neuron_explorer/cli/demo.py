@@ -1,0 +1,48 @@
+"""``neuron-explorer demo``: record a small training run, summarise and serve it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neuron_explorer.errors import NeuronExplorerError
+
+
+def demo(
+    directory: Annotated[
+        Path, typer.Option("--dir", help="Where the program and its trace are put.")
+    ] = Path("neuron-explorer-demo"),
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Training steps.")] = 40,
+    serve: Annotated[
+        bool, typer.Option("--serve/--no-serve", help="Serve the explorer at the end.")
+    ] = True,
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8050,
+) -> None:
+    """Record the training of a small GPT, print its summary and serve the explorer."""
+    import subprocess
+    import sys
+    from importlib.util import find_spec
+
+    from neuron_explorer.demo.program import lay_out
+
+    if find_spec("torch") is None:
+        raise NeuronExplorerError("recording needs torch; install it with: pip install 'neuron-explorer[record]'")
+    script = lay_out(directory)
+    trace = directory / "trace.parquet"
+    command = [sys.executable, "-m", "neuron_explorer"]
+    recorded = [*command, "record", "--force", "-o", str(trace), str(script), "--steps", str(steps)]
+    print("$ nxplorer record -o", trace, script, "--steps", steps, flush=True)
+    if (code := subprocess.run(recorded, check=False).returncode) != 0:
+        raise typer.Exit(code)
+    print("\n$ nxplorer summary", trace, flush=True)
+    if (code := subprocess.run([*command, "summary", str(trace)], check=False).returncode) != 0:
+        raise typer.Exit(code)
+    if not serve:
+        print(f"\nnxplorer serve {trace}   shows it in a browser")
+        return
+    print("\n$ nxplorer serve", trace, flush=True)
+    from neuron_explorer.ui.serve import serve as run_server
+
+    run_server([trace], host="127.0.0.1", port=port, open_browser=False)

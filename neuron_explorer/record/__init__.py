@@ -1,0 +1,1 @@
+"""Runs a program unchanged, as ``python script.py`` would, and records it."""

@@ -1,0 +1,153 @@
+"""Runs a program under ``profile()`` in this process, as the interpreter would.
+
+The recording starts when the program imports torch and ends when the interpreter exits,
+after the program's threads and ``atexit`` handlers. A program that is killed leaves a
+spool, which ``neuron-explorer recover`` turns into a trace.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from neuron_explorer.errors import NeuronExplorerError
+from neuron_explorer.record import children
+from neuron_explorer.record.on_import import when_imported
+from neuron_explorer.record.plan import RunPlan
+from neuron_explorer.record.program import Program, ProgramError, load_module, load_script
+
+_OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
+_former_mains: list[Any] = []  # a module that dies clears its globals
+
+
+def run_recorded(plan: RunPlan) -> int:
+    """Run the program of ``plan`` as ``__main__``; returns its exit code.
+
+    Raises :class:`~neuron_explorer.errors.OutputError` before the program starts when the
+    trace cannot be written.
+    """
+    recording = Recording(plan)
+    # First in, last out: the program's own handlers are recorded too.
+    atexit.register(recording.finish)
+    when_imported("torch", recording.start)
+    try:
+        load = load_module if plan.is_module else load_script
+        program = load(plan.target, plan.arguments)
+        _former_mains.append(sys.modules["__main__"])
+        sys.modules["__main__"] = program.main
+        recording.program_started = True
+        _execute(program)
+    except SystemExit as stop:
+        return _exit_code(stop)
+    except ProgramError:
+        raise
+    except BaseException as error:
+        _report(error)
+        recording.interrupted = isinstance(error, KeyboardInterrupt)
+        return 1
+    return 0
+
+
+def _execute(program: Program) -> None:
+    exec(program.code, program.main.__dict__)
+
+
+class Recording:
+    """The recording of one run: begun by the import of torch, ended by the exit."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        from neuron_explorer.record.output import check_output
+
+        # Absolute, because programs change directory.
+        self.output: Path = check_output(plan.output, overwrite=plan.overwrite)
+        self.program_started = False
+        self.interrupted = False
+        self._settings = {"overwrite": plan.overwrite, **plan.settings}
+        self._profile: Any = None
+        self._failed = False
+        self._pid = os.getpid()
+
+    def start(self) -> None:
+        """Begin to record. A failure is said, and the program goes on."""
+        import neuron_explorer
+
+        profile = neuron_explorer.profile(self.output, **self._settings)
+        try:
+            profile.__enter__()
+        except NeuronExplorerError as error:
+            self._failed = True
+            _say(f"this run is not recorded: {error}")
+            return
+        self._profile = profile
+        if not _disabled():
+            children.announce(self.output.with_name(self.output.name + ".spool"))
+
+    def finish(self) -> None:
+        """End the recording and write the trace; forked children have no part in it."""
+        if os.getpid() != self._pid:
+            return
+        try:
+            self._write()
+        finally:
+            if self.interrupted:
+                # As the interpreter ends after a KeyboardInterrupt: killed by SIGINT.
+                sys.stdout.flush()
+                sys.stderr.flush()
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                os.kill(os.getpid(), signal.SIGINT)
+
+    def _write(self) -> None:
+        children.withdraw()
+        if self._profile is None:
+            if self.program_started and not self._failed:
+                _say("the program never imported torch; no trace was written")
+            return
+        if _disabled():
+            _say("recording is off (NEURON_EXPLORER_DISABLE is set); no trace was written")
+            return
+        try:
+            self._profile.__exit__(None, None, None)
+        except NeuronExplorerError as error:
+            _say(str(error))
+
+
+def _disabled() -> bool:
+    return os.environ.get("NEURON_EXPLORER_DISABLE", "") not in ("", "0")
+
+
+def _exit_code(stop: SystemExit) -> int:
+    """What the interpreter makes of ``sys.exit(argument)``."""
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code
+    print(stop.code, file=sys.stderr)
+    return 1
+
+
+def _report(error: BaseException) -> None:
+    """Print ``error`` as the interpreter would: through the hook, from the program's frame."""
+    traceback = _without_own_frames(error.__traceback__)
+    error.__traceback__ = traceback
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    sys.excepthook(type(error), error, traceback)
+
+
+def _without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if os.path.dirname(os.path.abspath(file)) != _OWN_DIRECTORY:
+            return traceback
+        traceback = traceback.tb_next
+    return None
+
+
+def _say(text: str) -> None:
+    print(f"neuron-explorer: {text}", file=sys.stderr)
