@@ -1,0 +1,1 @@
+"""The timeline's server side: index, tiles, matches, details and their endpoints."""

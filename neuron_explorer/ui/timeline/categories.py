@@ -1,0 +1,73 @@
+"""What colour an event gets: one category for each kind, and for operators one for each phase.
+
+The client draws from this table; no other place knows the numbers. ``mark`` is a second
+sign beside the colour, so that phases can be told apart without seeing colours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Category:
+    """A category: ``key`` names the CSS variable ``--nx-tl-<key>``; ``mark`` is "", "top", "bottom", "both"."""
+
+    key: str
+    label: str
+    mark: str = ""
+
+
+CATEGORIES: Final[tuple[Category, ...]] = (
+    Category("forward", "forward"),
+    Category("backward", "backward", "bottom"),
+    Category("recompute", "recompute", "both"),
+    Category("optimizer", "optimizer", "top"),
+    Category("compute", "other compute"),
+    Category("host", "range or annotation"),
+    Category("step", "step"),
+    Category("collective", "collective"),
+    Category("copy", "copy"),
+    Category("compile", "compile"),
+    Category("fallback", "CPU fallback"),
+    Category("wait", "data wait"),
+    Category("sync", "synchronisation", "both"),
+    Category("gc", "garbage collection", "top"),
+    Category("launch", "compiled launch", "bottom"),
+    Category("device", "device execution"),
+    Category("memory", "memory"),
+    Category("warning", "warning"),
+)
+INDEX: Final = {category.key: i for i, category in enumerate(CATEGORIES)}
+
+OPEN_FLAG: Final = 0x80
+"""Set in a category byte: the end of the event was not observed."""
+
+_BY_PHASE = {name: INDEX[name] for name in ("forward", "backward", "recompute", "optimizer")}
+_BY_KIND = {
+    "range": "host",
+    "step": "step",
+    "collective": "collective",
+    "copy": "copy",
+    "compile": "compile",
+    "recompile": "compile",
+    "graph_break": "compile",
+    "fallback": "fallback",
+    "data_wait": "wait",
+    "sync": "sync",
+    "gc": "gc",
+    "launch": "launch",
+    "device": "device",
+    "memory": "memory",
+    "warning": "warning",
+}
+NOT_DRAWN: Final = frozenset({"frame", "source", "link", "counter"})
+"""Kinds that are no slices: tables, relations, and samples."""
+
+
+def category_of(kind: str, phase: str | None) -> int:
+    """Number of the category of an event of this kind and phase."""
+    if kind in _BY_KIND:
+        return INDEX[_BY_KIND[kind]]
+    return _BY_PHASE.get(phase or "", INDEX["compute"])

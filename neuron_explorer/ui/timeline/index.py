@@ -1,0 +1,191 @@
+"""The index of one trace, opened: memory-mapped arrays and the questions they answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from neuron_explorer.ui.timeline import lod
+from neuron_explorer.ui.timeline.categories import CATEGORIES
+from neuron_explorer.ui.timeline.place import (
+    FORMAT_VERSION,
+    MINIMAP_BINS,
+    candidates,
+    fingerprint,
+    trace_key,
+)
+
+BLOCK_TRACKS: Final = 24
+"""Rows in one block, the unit that tiles are cut by: a very deep lane is several blocks."""
+
+
+class StaleIndexError(Exception):
+    """The folder is no index of this trace: missing, of another version, or damaged."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows of one lane. ``first`` and ``count`` number rows of the whole index."""
+
+    lane: int
+    first: int
+    count: int
+
+
+class Index:
+    """An open index. Reads are safe from several threads; nothing is changed after opening."""
+
+    def __init__(self, folder: Path, info: dict[str, Any]) -> None:
+        self.folder = folder
+        self.info = info
+        self.fingerprint: str = info["fingerprint"]
+        self.end: int = info["end"]
+        self.events: int = info["events"]
+        self.lanes: list[dict[str, Any]] = info["lanes"]
+        self._tracks = _array(folder / "tracks.bin", "<i8", info["tracks"] * 7).reshape(-1, 7)
+        self._levels = _array(folder / "levels.bin", "<i8", info["levels"] * 3).reshape(-1, 3)
+        self.minimap: np.ndarray = _array(
+            folder / "minimap.bin", "<u4", len(CATEGORIES) * MINIMAP_BINS
+        ).reshape(-1, MINIMAP_BINS)
+        self._base = {n: _mapped(folder / f"b_{n}.bin", n, info["events"]) for n in lod.BASE_FIELDS}
+        self._level = {n: _mapped(folder / f"l_{n}.bin", n, info["level_entries"]) for n in lod.LEVEL_FIELDS}
+        self._check()
+        self.blocks = tuple(
+            Block(number, first, min(BLOCK_TRACKS, lane["first"] + lane["tracks"] - first))
+            for number, lane in enumerate(self.lanes)
+            for first in range(lane["first"], lane["first"] + lane["tracks"], BLOCK_TRACKS)
+        )
+
+    def _check(self) -> None:
+        """An index is a file like any other: offsets that leave the arrays are refused."""
+        tracks, levels = self._tracks, self._levels
+        ok = (tracks >= 0).all() and (levels >= 0).all()
+        ok = ok and (tracks[:, 3] + tracks[:, 4] <= self.events).all()
+        ok = ok and (tracks[:, 5] + tracks[:, 6] <= len(levels)).all()
+        ok = ok and (levels[:, 0] < 63).all()
+        ok = ok and (levels[:, 1] + levels[:, 2] <= self.info["level_entries"]).all()
+        ok = ok and 0 < self.end < 1 << 53
+        at = 0
+        for lane in self.lanes:
+            ok = ok and lane["first"] == at and lane["tracks"] >= 0
+            at += lane["tracks"]
+        if not ok or at != len(tracks):
+            raise StaleIndexError("damaged")
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The text of each name number."""
+        names = json.loads((self.folder / "names.json").read_text())
+        return [n if isinstance(n, str) else "" for n in names] or [""]
+
+    @property
+    def track_count(self) -> int:
+        """Rows of the whole timeline."""
+        return len(self._tracks)
+
+    def track(self, number: int) -> tuple[int, int, int]:
+        """(lane index, depth, sub-row) of a row."""
+        lane, depth, sub = self._tracks[number, :3].tolist()
+        return lane, depth, sub
+
+    def base_range(self, track: int) -> tuple[int, int]:
+        """Where a row's events lie in the base arrays: (first, past the last)."""
+        offset, n = self._tracks[track, 3:5].tolist()
+        return offset, offset + n
+
+    def column(self, name: str) -> np.ndarray:
+        """A whole base column (memory-mapped)."""
+        return self._base[name]
+
+    def window(self, track: int, t0: int, t1: int) -> tuple[int, int]:
+        """Base positions [lo, hi) of the row's events that overlap [t0, t1).
+
+        An event without a duration counts where it starts.
+        """
+        return _window(self._base["start"], self._base["end"], *self.base_range(track), t0, t1)
+
+    def entries(self, track: int, t0: int, t1: int, shift: int) -> lod.Entries:
+        """The row's entries in [t0, t1), none merged across bins of ``2**shift`` ns.
+
+        Exact where ``t0`` and ``t1`` are multiples of ``2**shift``: each event that overlaps
+        the window is counted once, in the bin of its start (or as the first entry, alone,
+        where it started before the window).
+        """
+        first_level, n_levels = self._tracks[track, 5:7].tolist()
+        chosen = None
+        for number in range(first_level + n_levels - 1, first_level - 1, -1):
+            if self._levels[number, 0] <= shift:
+                chosen = number
+                break
+        if chosen is None:
+            lo, hi = self.window(track, t0, t1)
+            return self._base_entries(lo, hi)
+        offset, n = self._levels[chosen, 1:3].tolist()
+        lo, hi = _window(self._level["start"], self._level["end"], offset, offset + n, t0, t1)
+        entries = lod.Entries(**{f: np.asarray(self._level[f][lo:hi]) for f in lod.LEVEL_FIELDS})
+        if hi > lo and int(entries.start[0]) < t0:
+            # Of a merged entry that began before the window only its last event reaches in.
+            at, _ = self.window(track, t0, t0 + 1)
+            entries = _replace_first(entries, self._base_entries(at, at + 1))
+        return entries
+
+    def _base_entries(self, lo: int, hi: int) -> lod.Entries:
+        return lod.base_entries(*(np.asarray(self._base[f][lo:hi]) for f in lod.BASE_FIELDS))
+
+
+def _window(start: np.ndarray, end: np.ndarray, lo: int, hi: int, t0: int, t1: int) -> tuple[int, int]:
+    first = lo + int(np.searchsorted(end[lo:hi], t0, "left"))
+    last = lo + int(np.searchsorted(start[lo:hi], t1, "left"))
+    # At most one event that is not instant ends exactly at t0: it only touches the window.
+    if first < hi and end[first] == t0 and start[first] < t0:
+        first += 1
+    return first, max(first, last)
+
+
+def _replace_first(entries: lod.Entries, first: lod.Entries) -> lod.Entries:
+    return lod.Entries(
+        **{f: np.concatenate((getattr(first, f), getattr(entries, f)[1:])) for f in lod.LEVEL_FIELDS}
+    )
+
+
+def open_index(trace: Path) -> Index:
+    """The trace's index, wherever it lies. Raises StaleIndexError where there is none that fits."""
+    key = trace_key(trace)
+    reason = "missing"
+    for folder in candidates(trace):
+        try:
+            info = json.loads((folder / "index.json").read_text())
+            if not isinstance(info, dict) or info.get("key") != key or key["format"] != FORMAT_VERSION:
+                reason = "of another version of the trace"
+                continue
+            if info.get("fingerprint") != fingerprint(key):
+                reason = "damaged"
+                continue
+            return Index(folder, info)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = f"damaged ({type(error).__name__})" if folder.exists() else reason
+        except StaleIndexError as error:
+            reason = str(error)
+    raise StaleIndexError(reason)
+
+
+def _array(path: Path, dtype: str, length: int) -> np.ndarray:
+    array = np.fromfile(path, dtype)
+    if len(array) != length:
+        raise StaleIndexError(f"{path.name} has the wrong size")
+    return array
+
+
+def _mapped(path: Path, name: str, length: int) -> np.ndarray:
+    dtype = lod.DTYPES[name]
+    if not isinstance(length, int) or length < 0 or path.stat().st_size != length * dtype.itemsize:
+        raise StaleIndexError(f"{path.name} has the wrong size")
+    if length == 0:
+        return np.zeros(0, dtype)
+    # A plain view of the map: slicing a memmap object costs several times as much.
+    return np.asarray(np.memmap(path, dtype, "r")).view(np.ndarray)
