@@ -1,0 +1,192 @@
+"""Compiles the C++ recorder for this torch and this Python, once, and loads it.
+
+The result is kept in ``$NEURON_EXPLORER_CACHE``, else in the user's cache folder, under a
+name made of the torch version, the Python version and a hash of the sources. Processes that
+build at the same time each build in a folder of their own; the last rename wins, and all
+of them hold the same bytes' worth of code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+from neuron_explorer.errors import NeuronExplorerError
+
+__all__ = ["NativeUnavailable", "cache_folder", "load"]
+
+_SOURCES = Path(__file__).parent / "src"
+_MODULE = "nx_recorder"
+_BUILD_SECONDS = 600
+KNOWN_MINORS = ((3, 10), (3, 11), (3, 12), (3, 13))
+"""Python minors whose frame layout ``frames.h`` knows."""
+
+
+class NativeUnavailable(NeuronExplorerError):  # noqa: N818 - a state, not a fault
+    """There is no native recorder here.
+
+    Attributes:
+        reason: what is missing, one clause.
+        advice: what to do about it, one clause.
+    """
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(f"{reason}; {advice}")
+        self.reason = reason
+        self.advice = advice
+
+
+_loaded: ModuleType | None = None
+
+
+def load() -> ModuleType:
+    """The native recorder, compiled first where that is needed.
+
+    Raises:
+        NativeUnavailable: no compiler, no Python headers, an unknown Python minor, another
+            platform than Linux, or a failed build.
+    """
+    global _loaded
+    if _loaded is not None:
+        return _loaded
+    _check_platform()
+    import torch
+
+    library = _cached_library(torch.__version__)
+    if not library.exists():
+        _build(library, Path(torch.__file__).parent, bool(torch._C._GLIBCXX_USE_CXX11_ABI))
+    _check_owner(library)
+    _loaded = _import(library)
+    return _loaded
+
+
+def cache_folder() -> Path:
+    """Where compiled recorders are kept (it may not exist yet)."""
+    chosen = os.environ.get("NEURON_EXPLORER_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "neuron_explorer"
+
+
+def _check_platform() -> None:
+    if os.environ.get("NEURON_EXPLORER_NATIVE") == "0":
+        raise NativeUnavailable("NEURON_EXPLORER_NATIVE=0 is set", "unset it to use the native recorder")
+    if not sys.platform.startswith("linux"):
+        raise NativeUnavailable(f"the native recorder needs Linux, this is {platform.system()}", "record on Linux")
+    if platform.python_implementation() != "CPython":
+        raise NativeUnavailable("the native recorder needs CPython", "use CPython")
+    if sys.version_info[:2] not in KNOWN_MINORS:
+        raise NativeUnavailable(
+            f"the frame layout of Python {sys.version_info[0]}.{sys.version_info[1]} is not known",
+            "use Python 3.10 to 3.13, or a newer neuron_explorer",
+        )
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise NativeUnavailable("the free-threaded build of Python is not supported", "use the default build")
+
+
+def _source_hash() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(_SOURCES.iterdir()):
+        if path.suffix in (".h", ".cpp"):
+            digest.update(path.name.encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cached_library(torch_version: str) -> Path:
+    tag = sysconfig.get_config_var("SOABI") or f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}"
+    folder = f"torch-{torch_version}-py-{version}-{tag}-{_source_hash()}"
+    return cache_folder() / "native" / folder.replace(os.sep, "_") / f"{_MODULE}.so"
+
+
+def _check_owner(library: Path) -> None:
+    """Code that another user could have written is not loaded."""
+    for path in (library, library.parent):
+        info = path.stat()
+        if info.st_uid not in (os.getuid(), 0) or info.st_mode & stat.S_IWOTH:
+            raise NativeUnavailable(
+                f"{path} belongs to another user or is writable by all",
+                "delete it, or set NEURON_EXPLORER_CACHE to a folder of your own",
+            )
+
+
+def _build(library: Path, torch_folder: Path, new_abi: bool) -> None:
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
+    if not compiler or shutil.which(compiler.split()[0]) is None:
+        raise NativeUnavailable("there is no C++ compiler", "install g++ (Debian: apt install g++)")
+    headers = Path(sysconfig.get_paths()["include"])
+    if not (headers / "Python.h").exists():
+        raise NativeUnavailable(
+            f"the C headers of Python are missing ({headers / 'Python.h'})",
+            "install them (Debian: apt install python3-dev)",
+        )
+    if not (torch_folder / "include" / "ATen" / "record_function.h").exists():
+        raise NativeUnavailable("this torch has no C++ headers", "install torch from a wheel")
+    try:
+        library.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        work = Path(tempfile.mkdtemp(prefix="build-", dir=library.parent.parent))
+    except OSError as error:
+        raise NativeUnavailable(
+            f"the cache folder {library.parent.parent} cannot be written ({error.strerror})",
+            "set NEURON_EXPLORER_CACHE to a folder that can",
+        ) from None
+    try:
+        print(
+            "neuron-explorer: building the native recorder for this torch and Python (once, some 10 s) ...",
+            file=sys.stderr,
+            flush=True,
+        )
+        _compile(compiler, work, headers, torch_folder, new_abi)
+        library.parent.mkdir(exist_ok=True, mode=0o700)
+        os.replace(work / library.name, library)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _compile(compiler: str, work: Path, headers: Path, torch_folder: Path, new_abi: bool) -> None:
+    errors = ""
+    for standard in ("c++20", "c++17"):
+        command = [
+            *compiler.split(), f"-std={standard}", "-O2", "-g0", "-fPIC", "-shared", "-DNDEBUG", "-w",
+            f"-D_GLIBCXX_USE_CXX11_ABI={int(new_abi)}",
+            f"-I{torch_folder / 'include'}", f"-I{headers}", str(_SOURCES / "recorder.cpp"),
+            f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-lc10", "-o", str(work / f"{_MODULE}.so"),
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NativeUnavailable(f"the compiler did not run ({error})", "check CXX") from None
+        if done.returncode == 0:
+            return
+        errors = errors or done.stderr
+    first = next((line for line in errors.splitlines() if "error" in line), errors.strip()[:300])
+    log = work.parent / "build-failed.log"
+    log.write_text(errors)
+    raise NativeUnavailable(f"the build failed ({first.strip()[:300]})", f"see {log}")
+
+
+def _import(library: Path) -> ModuleType:
+    loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(library))
+    spec = importlib.util.spec_from_file_location(_MODULE, library, loader=loader)
+    assert spec is not None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    except ImportError as error:
+        raise NativeUnavailable(f"the built recorder does not load ({error})", f"delete {library.parent}") from None
+    return module
