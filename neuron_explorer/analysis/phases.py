@@ -98,11 +98,12 @@ def time_by_phase(trace: Trace, period: str = "auto", selection: Selection | Non
     notes = []
     left = whole - sum(ns.values())
     if left > 0:
-        beside = _beside(trace, sel, lane)
+        beside, numbers = _beside(trace, sel, lane)
         for key, overlap in beside.items():
             taken = min(overlap, left)
             if taken > 0:
                 ns[key] = ns.get(key, 0) + taken
+                events[key] = events.get(key, 0) + numbers[key]
                 left -= taken
     if left < 0:
         notes.append("events reach over the end of their step, so the parts are scaled to the step")
@@ -153,8 +154,8 @@ def _inside_data_wait(trace: Trace, on_main: str) -> dict[str, int]:
     return inside
 
 
-def _beside(trace: Trace, sel: Selection, lane: int) -> dict[str, int]:
-    """What went on while the main thread ran no operator: collector, backward threads."""
+def _beside(trace: Trace, sel: Selection, lane: int) -> tuple[dict[str, int], dict[str, int]]:
+    """What went on while the main thread ran no operator: ns and events by part."""
     other_lanes = [x for x in sel.host_lanes if x != lane]
     steady = " AND period = 'steady'" if sel.period == "steady" else ""
     backward: list[Interval] = []
@@ -173,7 +174,7 @@ def _beside(trace: Trace, sel: Selection, lane: int) -> dict[str, int]:
         trace, f"lane IN ({', '.join(map(str, places))}) AND kind = 'gc'{steady} AND duration > 0"
     )
     if not backward and not collector:
-        return {}
+        return {}, {}
     busy = _union(
         _intervals(trace, f"lane = {lane} AND {kinds_sql(_EXPLAINING)}{steady} AND duration > 0 AND depth = 0")
         + _intervals(
@@ -182,11 +183,12 @@ def _beside(trace: Trace, sel: Selection, lane: int) -> dict[str, int]:
             f"AND parent IN (SELECT id FROM events WHERE lane = {lane} AND kind = 'range')",
         )
     )
-    collector_free = _subtract(_union(collector), busy)
-    result = {"gc": _length(collector_free)}
-    free_backward = _subtract(_subtract(_union(backward), busy), collector_free)
-    result["backward"] = _length(free_backward)
-    return result
+    free_collector = _subtract(_union(collector), busy)
+    free_backward = _subtract(_subtract(_union(backward), busy), free_collector)
+    return (
+        {"gc": _length(free_collector), "backward": _length(free_backward)},
+        {"gc": len(collector), "backward": len(backward)},
+    )
 
 
 def _intervals(trace: Trace, where: str) -> list[Interval]:
