@@ -18,7 +18,9 @@ def demo(
     serve: Annotated[
         bool, typer.Option("--serve/--no-serve", help="Serve the explorer at the end.")
     ] = True,
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8050,
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")
+    ] = 8050,
 ) -> None:
     """Record the training of a small GPT, print its summary and serve the explorer."""
     import subprocess
@@ -28,7 +30,9 @@ def demo(
     from neuron_explorer.demo.program import lay_out
 
     if find_spec("torch") is None:
-        raise NeuronExplorerError("recording needs torch; install it with: pip install 'neuron-explorer[record]'")
+        raise NeuronExplorerError(
+            "recording needs torch; install it with: pip install 'neuron-explorer[record]'"
+        )
     script = lay_out(directory)
     trace = directory / "trace.parquet"
     command = [sys.executable, "-m", "neuron_explorer"]

@@ -85,7 +85,8 @@ def record(
         typer.Option(
             "--user-code",
             metavar="PKG",
-            help="Count this installed package as your code (repeatable).",
+            help="A directory or module that counts as your code, instead of everything outside torch and "
+            "site-packages (repeatable).",
             show_default=False,
         ),
     ] = None,

@@ -11,7 +11,9 @@ import typer
 def serve(
     traces: Annotated[list[Path], typer.Argument(help="One or more traces.", show_default=False)],
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8050,
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")
+    ] = 8050,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in the default browser.")
     ] = False,

@@ -1,4 +1,4 @@
-"""Finds the program and makes its ``__main__``, as the interpreter does at start.
+"""Finds the program and makes its ``__main__``, as the interpreter does at its start.
 
 Python's ``runpy`` does nearly this, but puts the former ``__main__`` back and leaves
 frames of its own in tracebacks; ``multiprocessing`` and ``pickle`` need ``__main__`` to be
@@ -37,7 +37,18 @@ class Program:
     main: types.ModuleType
 
 
-def load_script(target: str, arguments: tuple[str, ...]) -> Program:
+_former_mains: list[types.ModuleType] = []  # a module that dies takes its globals along
+
+
+def replace_main() -> types.ModuleType:
+    """Put an empty ``__main__`` in the place of the command line's own."""
+    _former_mains.append(sys.modules["__main__"])
+    main = types.ModuleType("__main__")
+    sys.modules["__main__"] = main
+    return main
+
+
+def load_script(main: types.ModuleType, target: str, arguments: tuple[str, ...]) -> Program:
     """``python TARGET ARGUMENTS…``: a file, or a directory or zip file with ``__main__.py``.
 
     Changes ``sys.argv`` and ``sys.path``. Raises :class:`ProgramError` when there is no such
@@ -50,7 +61,7 @@ def load_script(target: str, arguments: tuple[str, ...]) -> Program:
     if _is_container(path):
         sys.path.insert(0, path)
         _drop_own_path_entry(1)
-        return _load_container(path)
+        return _load_container(main, path)
     _drop_own_path_entry(0)
     if not _safe_path():
         sys.path.insert(0, os.path.dirname(os.path.realpath(target)))
@@ -63,10 +74,11 @@ def load_script(target: str, arguments: tuple[str, ...]) -> Program:
         loader = importlib.machinery.SourceFileLoader("__main__", path)
         with io.open_code(path) as file:
             code = compile(file.read(), path, "exec", dont_inherit=True)
-    return Program(code, _new_main(file=path, loader=loader, package=None, spec=None))
+    _describe(main, file=path, loader=loader, package=None, spec=None)
+    return Program(code, main)
 
 
-def load_module(name: str, arguments: tuple[str, ...]) -> Program:
+def load_module(main: types.ModuleType, name: str, arguments: tuple[str, ...]) -> Program:
     """``python -m NAME ARGUMENTS…``. As :func:`load_script`."""
     sys.argv = ["-m", *arguments]
     _drop_own_path_entry(0)
@@ -88,7 +100,8 @@ def load_module(name: str, arguments: tuple[str, ...]) -> Program:
     if code is None:
         raise ProgramError(f"No code object available for {name}", 1)
     sys.argv[0] = spec.origin or name
-    return Program(code, _new_main(file=spec.origin, loader=spec.loader, package=spec.parent, spec=spec))
+    _describe(main, file=spec.origin, loader=spec.loader, package=spec.parent, spec=spec)
+    return Program(code, main)
 
 
 def _find_spec(name: str) -> importlib.machinery.ModuleSpec | None:
@@ -109,16 +122,18 @@ def _is_container(path: str) -> bool:
     return zipfile.is_zipfile(path)
 
 
-def _load_container(path: str) -> Program:
+def _load_container(main: types.ModuleType, path: str) -> Program:
     spec = importlib.machinery.PathFinder.find_spec("__main__", [path])
     code = spec.loader.get_code("__main__") if spec is not None and spec.loader is not None else None  # type: ignore[attr-defined]
     if spec is None or code is None:
         raise ProgramError(f"can't find '__main__' module in '{path}'", 1)
-    return Program(code, _new_main(file=spec.origin, loader=spec.loader, package="", spec=spec))
+    _describe(main, file=spec.origin, loader=spec.loader, package="", spec=spec)
+    return Program(code, main)
 
 
-def _new_main(*, file: str | None, loader: Any, package: str | None, spec: Any) -> types.ModuleType:
-    main = types.ModuleType("__main__")
+def _describe(
+    main: types.ModuleType, *, file: str | None, loader: Any, package: str | None, spec: Any
+) -> None:
     main.__dict__.update(
         __file__=file,
         __builtins__=builtins,
@@ -127,7 +142,6 @@ def _new_main(*, file: str | None, loader: Any, package: str | None, spec: Any) 
         __package__=package,
         __spec__=spec,
     )
-    return main
 
 
 def _drop_own_path_entry(index: int) -> None:

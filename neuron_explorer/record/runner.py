@@ -11,7 +11,6 @@ import atexit
 import os
 import signal
 import sys
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -19,10 +18,11 @@ from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.record import children
 from neuron_explorer.record.on_import import when_imported
 from neuron_explorer.record.plan import RunPlan
-from neuron_explorer.record.program import Program, ProgramError, load_module, load_script
+from neuron_explorer.record.program import Program, ProgramError, load_module, load_script, replace_main
+from neuron_explorer.trace.environment import rank_and_world_size
+from neuron_explorer.trace.output import check_output, output_path, spool_path
 
 _OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
-_former_mains: list[Any] = []  # a module that dies clears its globals
 
 
 def run_recorded(plan: RunPlan) -> int:
@@ -35,11 +35,10 @@ def run_recorded(plan: RunPlan) -> int:
     # First in, last out: the program's own handlers are recorded too.
     atexit.register(recording.finish)
     when_imported("torch", recording.start)
+    main = replace_main()
     try:
         load = load_module if plan.is_module else load_script
-        program = load(plan.target, plan.arguments)
-        _former_mains.append(sys.modules["__main__"])
-        sys.modules["__main__"] = program.main
+        program = load(main, plan.target, plan.arguments)
         recording.program_started = True
         _execute(program)
     except SystemExit as stop:
@@ -61,10 +60,9 @@ class Recording:
     """The recording of one run: begun by the import of torch, ended by the exit."""
 
     def __init__(self, plan: RunPlan) -> None:
-        from neuron_explorer.record.output import check_output
-
         # Absolute, because programs change directory.
-        self.output: Path = check_output(plan.output, overwrite=plan.overwrite)
+        self.output = output_path(plan.output, rank_and_world_size()[0])
+        check_output(self.output, overwrite=plan.overwrite)
         self.program_started = False
         self.interrupted = False
         self._settings = {"overwrite": plan.overwrite, **plan.settings}
@@ -79,13 +77,13 @@ class Recording:
         profile = neuron_explorer.profile(self.output, **self._settings)
         try:
             profile.__enter__()
-        except NeuronExplorerError as error:
+        except (NeuronExplorerError, ValueError) as error:
             self._failed = True
             _say(f"this run is not recorded: {error}")
             return
         self._profile = profile
         if not _disabled():
-            children.announce(self.output.with_name(self.output.name + ".spool"))
+            children.announce(spool_path(self.output))
 
     def finish(self) -> None:
         """End the recording and write the trace; forked children have no part in it."""
