@@ -17,9 +17,21 @@ class Format(str, Enum):
     markdown = "markdown"
 
 
+class Period(str, Enum):
+    """Which steps the tables are made of."""
+
+    auto = "auto"
+    steady = "steady"
+    all = "all"
+
+
 def summary(
     trace: Annotated[Path, typer.Argument(help="A trace.", show_default=False)],
     format: Annotated[Format, typer.Option("--format", "-f", help="How to write it.")] = Format.text,
+    period: Annotated[
+        Period, typer.Option("--period", help="Which steps count: steady ones where there are any, or all.")
+    ] = Period.auto,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="Rows of each table.")] = 10,
 ) -> None:
     """Print run facts, time by phase, step times and the slowest lines."""
     from neuron_explorer.analysis import render_summary
@@ -27,4 +39,8 @@ def summary(
     from neuron_explorer.trace.store import load
 
     with load(trace) as opened:
-        print(render_summary.render(summarise(opened), format.value))
+        try:
+            facts = summarise(opened, period=period.value, top=top)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--period") from None
+        print(render_summary.render(facts, format.value))

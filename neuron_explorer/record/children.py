@@ -48,10 +48,10 @@ def start_in_child() -> None:
     """Called by ``sitecustomize`` in a spawned process: record once torch is there."""
     spool = os.environ.get(SPOOL_VARIABLE)
     if spool and os.path.isdir(spool) and is_multiprocessing_child(sys.orig_argv):
-        when_imported("torch", lambda: _start(spool))
+        when_imported("torch", lambda: _start(Path(spool)))
 
 
-def _start(spool: str) -> None:
-    from neuron_explorer.trace.session import start_child
+def _start(spool: Path) -> None:
+    from neuron_explorer.record.child import start_child
 
-    start_child(Path(spool))
+    start_child(spool)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 import signal
 import sys
 from types import TracebackType
@@ -21,6 +22,7 @@ from neuron_explorer.record.plan import RunPlan
 from neuron_explorer.record.program import Program, ProgramError, load_module, load_script, replace_main
 from neuron_explorer.trace.environment import rank_and_world_size
 from neuron_explorer.trace.output import check_output, output_path, spool_path
+from neuron_explorer.trace.session import disabled
 
 _OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 
@@ -74,15 +76,15 @@ class Recording:
         """Begin to record. A failure is said, and the program goes on."""
         import neuron_explorer
 
-        profile = neuron_explorer.profile(self.output, **self._settings)
         try:
-            profile.__enter__()
+            profile = neuron_explorer.profile(self.output, **self._settings)
+            profile.start()
         except (NeuronExplorerError, ValueError) as error:
             self._failed = True
             _say(f"this run is not recorded: {error}")
             return
         self._profile = profile
-        if not _disabled():
+        if not disabled():
             children.announce(spool_path(self.output))
 
     def finish(self) -> None:
@@ -105,17 +107,20 @@ class Recording:
             if self.program_started and not self._failed:
                 _say("the program never imported torch; no trace was written")
             return
-        if _disabled():
+        if disabled():
             _say("recording is off (NEURON_EXPLORER_DISABLE is set); no trace was written")
             return
-        try:
-            self._profile.__exit__(None, None, None)
-        except NeuronExplorerError as error:
-            _say(str(error))
+        self._profile.stop()  # nothing to do where the session's own handler came first
+        if self._profile.result is not None:
+            _say(_written(self._profile))
 
 
-def _disabled() -> bool:
-    return os.environ.get("NEURON_EXPLORER_DISABLE", "") not in ("", "0")
+def _written(profile: Any) -> str:
+    events = profile.result.events
+    shown = os.path.relpath(profile.path)
+    if shown.startswith(".."):
+        shown = str(profile.path)
+    return f"wrote {shown}: {events:,} events; look at it with: nxplorer serve {shlex.quote(shown)}"
 
 
 def _exit_code(stop: SystemExit) -> int:
