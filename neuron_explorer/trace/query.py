@@ -1,0 +1,104 @@
+"""SQL over one trace, in a DuckDB that can see that file and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from ..errors import NeuronExplorerError
+from . import schema
+from .write import default_value
+
+if TYPE_CHECKING:
+    import duckdb
+
+MEMORY_LIMIT: Final = "2GB"
+_SQL_TYPES: Final = {
+    "text": "VARCHAR",
+    "int64": "BIGINT",
+    "int32": "INTEGER",
+    "int16": "SMALLINT",
+    "bool": "BOOLEAN",
+}
+
+
+def connect(path: Path, present: Sequence[str]) -> duckdb.DuckDBPyConnection:
+    """A locked connection with the views events, frames and sources over ``path``.
+
+    ``present`` names the columns that the file has; the others read as their default.
+    """
+    import duckdb
+
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "memory_limit": MEMORY_LIMIT,
+            "threads": str(min(4, os.cpu_count() or 1)),
+            "temp_directory": "",
+        },
+    )
+    # Names with [, * or ? are patterns to DuckDB: the escaped form is opened, and both forms are checked.
+    escaped = _literal(_escape_glob(os.fspath(path)))
+    columns = ", ".join(
+        f'"{c.name}"' if c.name in present else f'{_default_sql(c)} AS "{c.name}"' for c in schema.COLUMNS
+    )
+    source = f"read_parquet({escaped}, hive_partitioning=false)"
+    for statement in (
+        f"SET allowed_paths=[{_literal(os.fspath(path))}, {escaped}]",
+        "SET python_enable_replacements=false",
+        "SET enable_external_access=false",
+        # Event rows have a start, table rows have -1; the column's statistics skip whole row groups.
+        f"CREATE VIEW events AS SELECT {columns} FROM {source} WHERE start >= 0",
+        f"CREATE VIEW frames AS SELECT id, parent, file, line, function FROM {source} "
+        "WHERE start < 0 AND kind = 'frame'",
+        f"CREATE VIEW sources AS SELECT file, text FROM {source} WHERE start < 0 AND kind = 'source'",
+        "SET lock_configuration=true",
+    ):
+        connection.execute(statement)
+    return connection
+
+
+def select(connection: duckdb.DuckDBPyConnection, statement: str, params: Sequence[Any]) -> pa.Table:
+    """The result of one SELECT, run on a cursor of its own; anything else is refused.
+
+    COPY is the reason: a path that may be read may also be written.
+    """
+    import duckdb
+
+    cursor = connection.cursor()
+    try:
+        statements = cursor.extract_statements(statement)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise QueryError("only a single SELECT can be run on a trace.")
+        return cursor.sql(statement, params=list(params)).to_arrow_table()
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise QueryError(str(error)) from None
+    finally:
+        cursor.close()
+
+
+class QueryError(NeuronExplorerError):
+    """A query on a trace that is not a SELECT, or that failed."""
+
+    exit_code = 2
+
+
+def _default_sql(column: schema.Column) -> str:
+    value = default_value(column)
+    text = "NULL" if value is None else str(value)
+    return f"CAST({text} AS {_SQL_TYPES[column.type]})"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _escape_glob(path: str) -> str:
+    return "".join(f"[{c}]" if c in "*?[" else c for c in path)

@@ -1,0 +1,336 @@
+"""Open and query a trace.
+
+    from neuron_explorer.trace.store import load
+    with load("trace.parquet") as trace:
+        trace.sql("SELECT name, sum(self) FROM events GROUP BY name")
+
+A trace is data from elsewhere: its columns, sizes and metadata are checked before they are
+used, and nothing that it names is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import BadTraceError
+from . import meta as metadata_module
+from . import query, schema
+from .sniff import printable, refuse_unless_parquet
+from .write import default_value
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+
+__all__ = ["Frame", "Trace", "load"]
+
+MAX_ROWS: Final = 2_000_000_000
+MAX_STACK_DEPTH: Final = 10_000
+_THRIFT_STRING_LIMIT: Final = 64 << 20
+_THRIFT_CONTAINER_LIMIT: Final = 4_000_000
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame of a Python stack. ``user`` marks frames of the user's own code."""
+
+    file: str
+    line: int
+    function: str
+    user: bool
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """Open the trace at ``path``.
+
+    Raises ``BadTraceError``, whose text says in one line what the file is and what to do,
+    when it is missing, empty, cut short, of another kind, or written by a newer version.
+    """
+    file = Path(path)
+    refuse_unless_parquet(file)
+    shown = printable(file)
+    try:
+        parquet = pq.ParquetFile(
+            os.fspath(file),
+            thrift_string_size_limit=_THRIFT_STRING_LIMIT,
+            thrift_container_size_limit=_THRIFT_CONTAINER_LIMIT,
+        )
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise BadTraceError(f"{shown} is damaged: {_first_line(error)}; copy it again.") from None
+    with parquet:
+        footer = parquet.metadata
+        try:
+            # Decoding the stored Arrow schema is where foreign or forged types show up.
+            columns = {field.name: field.type for field in parquet.schema_arrow}
+        except (pa.ArrowException, ValueError, NotImplementedError) as error:
+            raise BadTraceError(f"{shown} is damaged: {_first_line(error)}; copy it again.") from None
+        raw = (footer.metadata or {}).get(schema.METADATA_KEY)
+        if raw is None:
+            names = printable(", ".join(list(columns)[:4]))[:120]
+            raise BadTraceError(
+                f"{shown} is a Parquet file but not a trace (its columns: {names}…); "
+                "give a trace written by neuron_explorer.profile()."
+            )
+        document = metadata_module.parse(raw, shown)
+        _check_columns(columns, shown)
+        if len(set(columns)) != footer.num_columns:
+            raise BadTraceError(f"{shown} is damaged: a column appears twice.")
+        _check_rows(footer, file.stat().st_size, shown)
+        return Trace(file, document, footer, tuple(columns))
+
+
+class Trace:
+    """An open trace. Reads may come from several threads at once.
+
+    Attributes:
+        path: the file.
+        metadata: the metadata document, every top-level entry present.
+        meta: the same, typed.
+    """
+
+    def __init__(
+        self, path: Path, document: dict[str, Any], footer: pq.FileMetaData, columns: tuple[str, ...]
+    ) -> None:
+        """Use ``load``."""
+        self.path = path
+        self.metadata = document
+        self.meta = metadata_module.typed(document)
+        self._footer = footer
+        self._columns = columns
+        self._lock = threading.Lock()
+        self._events: pd.DataFrame | None = None
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._frame_table: dict[int, tuple[int, Frame]] | None = None
+        self._source_table: dict[str, str] | None = None
+        self._event_groups, self._table_groups = _split_groups(footer)
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """The events, sorted by start, with the columns of ``schema.CORE_COLUMNS``.
+
+        Text columns are categorical. Built at first use and kept; use ``read`` or ``sql``
+        for other columns or for part of the trace.
+        """
+        with self._lock:
+            if self._events is None:
+                self._events = self.read(schema.CORE_COLUMNS).to_pandas()
+            return self._events
+
+    def read(
+        self,
+        columns: Iterable[str],
+        *,
+        kinds: Iterable[str] | None = None,
+        window: tuple[int, int] | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Events as an Arrow table of ``columns``, in the order of the file (by start).
+
+        ``kinds`` keeps only these kinds; ``window`` = (from, to) in ns since the trace's start
+        keeps what overlaps [from, to) (an event without a known end counts as an instant);
+        ``limit`` stops after so many rows.
+        """
+        wanted = list(dict.fromkeys(columns))
+        unknown = set(wanted) - set(schema.COLUMN_NAMES)
+        if unknown:
+            raise ValueError(f"unknown columns: {', '.join(sorted(unknown))}")
+        keep = None if kinds is None else list(kinds)
+        needed = [
+            *wanted,
+            "start",
+            *(["kind"] if keep is not None else []),
+            *(["duration"] if window else []),
+        ]
+        parts: list[pa.Table] = []
+        rows = 0
+        for group, low in self._event_groups:
+            if window and low is not None and low >= window[1]:
+                break
+            part = _filtered(self._read_group(group, dict.fromkeys(needed)), keep, window).select(wanted)
+            parts.append(part if limit is None else part.slice(0, limit - rows))
+            rows += parts[-1].num_rows
+            if limit is not None and rows >= limit:
+                break
+        if not parts:
+            return schema.arrow_schema().empty_table().select(wanted)
+        return pa.concat_tables(parts).unify_dictionaries()
+
+    def sql(self, statement: str, params: Sequence[Any] = ()) -> pd.DataFrame:
+        """The result of one SELECT, as a DataFrame.
+
+        Views: ``events`` (every column of the schema, no frame or source rows),
+        ``frames(id, parent, file, line, function)`` and ``sources(file, text)``. ``params``
+        replaces the question marks. Raises ``QueryError`` for anything but a SELECT that works.
+        """
+        return self.sql_arrow(statement, params).to_pandas()
+
+    def sql_arrow(self, statement: str, params: Sequence[Any] = ()) -> pa.Table:
+        """As ``sql``, as an Arrow table and without importing pandas."""
+        with self._lock:
+            if self._connection is None:
+                self._connection = query.connect(self.path.absolute(), self._columns)
+            connection = self._connection
+        return query.select(connection, statement, params)
+
+    def stack(self, frame_id: int) -> tuple[Frame, ...]:
+        """The Python stack whose innermost frame is ``frame_id``, innermost first."""
+        with self._lock:
+            if self._frame_table is None:
+                self._frame_table = self._load_frames()
+            table = self._frame_table
+        frames: list[Frame] = []
+        current = int(frame_id)
+        while current in table and len(frames) < MAX_STACK_DEPTH:
+            current, frame = table[current]
+            frames.append(frame)
+        return tuple(frames)
+
+    def source(self, file: str) -> str | None:
+        """The text of ``file`` as it is stored in the trace; None when it is not."""
+        with self._lock:
+            if self._source_table is None:
+                rows = self._tables(["kind", "file", "text"], "source")
+                self._source_table = {
+                    f: t
+                    for f, t in zip(rows["file"].to_pylist(), rows["text"].to_pylist(), strict=True)
+                    if f and t
+                }
+            return self._source_table.get(file)
+
+    def sources(self) -> tuple[str, ...]:
+        """The files whose text is stored in the trace."""
+        self.source("")
+        return tuple(self._source_table or ())
+
+    def close(self) -> None:
+        """Release the query engine. Closing twice is harmless."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            self._events = None
+        if connection is not None:
+            connection.close()
+
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Trace {printable(self.path)}: {self.metadata['counts'].get('events', 0)} events>"
+
+    def _load_frames(self) -> dict[int, tuple[int, Frame]]:
+        rows = self._tables(["kind", "id", "parent", "file", "line", "function", "attribution"], "frame")
+        columns = [rows[n].to_pylist() for n in ("id", "parent", "file", "line", "function", "attribution")]
+        return {
+            i: (p, Frame(f or "", n, g or "", a == "stack"))
+            for i, p, f, n, g, a in zip(*columns, strict=True)
+        }
+
+    def _tables(self, columns: Sequence[str], kind: str) -> pa.Table:
+        import pyarrow.compute as pc
+
+        parts = [self._read_group(g, columns) for g in self._table_groups]
+        parts = [p.filter(pc.equal(p["kind"].cast(pa.string()), kind)) for p in parts]
+        return pa.concat_tables(parts) if parts else schema.arrow_schema().empty_table().select(list(columns))
+
+    def _read_group(self, group: int, columns: Iterable[str]) -> pa.Table:
+        names = list(columns)
+        present = [n for n in names if n in self._columns]
+        try:
+            # A reader per call: one must not be shared between threads.
+            with pq.ParquetFile(os.fspath(self.path), metadata=self._footer) as file:
+                table = file.read_row_group(group, columns=present)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise BadTraceError(f"{printable(self.path)} is damaged: {_first_line(error)}.") from None
+        return pa.table({n: _conform(table, n) for n in names})
+
+
+def _conform(table: pa.Table, name: str) -> Any:
+    field = schema.arrow_schema().field(name)
+    if name not in table.column_names:
+        column = next(c for c in schema.COLUMNS if c.name == name)
+        value = default_value(column)
+        plain = pa.string() if column.type == "text" else field.type
+        array = pa.repeat(pa.scalar(value, plain), table.num_rows)
+        return array.dictionary_encode() if column.type == "text" else array
+    column = table[name]
+    if column.type == field.type:
+        return column
+    if pa.types.is_dictionary(field.type):
+        value_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        return column.cast(value_type).cast(pa.string()).dictionary_encode()
+    return column.cast(field.type)
+
+
+def _filtered(table: pa.Table, kinds: list[str] | None, window: tuple[int, int] | None) -> pa.Table:
+    import pyarrow.compute as pc
+
+    keep = pc.greater_equal(table["start"], 0)
+    if kinds is not None:
+        keep = pc.and_(keep, pc.is_in(table["kind"].cast(pa.string()), pa.array(kinds, pa.string())))
+    if window is not None:
+        # Widened by an instant's width of zero: an event that begins at `from` is inside.
+        end = pc.add(table["start"], pc.max_element_wise(table["duration"], 0))
+        after = pc.or_(pc.greater(end, window[0]), pc.greater_equal(table["start"], window[0]))
+        keep = pc.and_(pc.and_(keep, after), pc.less(table["start"], window[1]))
+    return table.filter(keep)
+
+
+def _split_groups(footer: pq.FileMetaData) -> tuple[list[tuple[int, int | None]], list[int]]:
+    """Row groups that may hold events (with their first start), and those that may hold tables."""
+    events: list[tuple[int, int | None]] = []
+    tables: list[int] = []
+    index = next((i for i in range(footer.num_columns) if footer.schema.column(i).path == "start"), None)
+    for group in range(footer.num_row_groups):
+        stats = None if index is None else footer.row_group(group).column(index).statistics
+        known = stats is not None and stats.has_min_max
+        if not known or stats.max >= 0:
+            events.append((group, stats.min if known else None))
+        if not known or stats.min < 0:
+            tables.append(group)
+    return events, tables
+
+
+def _check_columns(columns: dict[str, pa.DataType], shown: str) -> None:
+    required = {*schema.CORE_COLUMNS, "stack"}
+    for column in schema.COLUMNS:
+        found = columns.get(column.name)
+        if found is None:
+            if column.name in required:
+                raise BadTraceError(f"{shown} is damaged: the column '{column.name}' is missing.")
+        elif not _fits(column.type, found):
+            raise BadTraceError(f"{shown} is damaged: the column '{column.name}' is of type {found}.")
+
+
+def _fits(wanted: str, found: pa.DataType) -> bool:
+    if wanted == "text":
+        value = found.value_type if pa.types.is_dictionary(found) else found
+        return pa.types.is_string(value) or pa.types.is_large_string(value)
+    if wanted == "bool":
+        return pa.types.is_boolean(found)
+    return pa.types.is_integer(found)
+
+
+def _check_rows(footer: pq.FileMetaData, size: int, shown: str) -> None:
+    rows = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
+    # Even a trace of identical events needs some bytes a row: more rows are a decompression bomb.
+    bound = min(MAX_ROWS, 1_000_000 + 64 * size)
+    if any(r < 0 for r in rows) or sum(rows) != footer.num_rows or footer.num_rows > bound:
+        raise BadTraceError(f"{shown} is damaged: it claims {footer.num_rows:,} rows.")
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return printable(lines[0])[:200].rstrip(". ") if lines else type(error).__name__
