@@ -39,9 +39,10 @@ class Page:
     callback gets the trace by ``registry.get(trace_id)``, the id from the pathname
     (``trace_id_of(pathname)``).
 
-    The content callback listens to the *path* alone, so a page may change the query
-    string without being drawn anew; a page that must follow the query string (back and
-    forward) adds a callback on ``Input("url", "search")``.
+    ``follows``: keys of the query string whose change draws the page anew. Any other key
+    may change (``history.replaceState``, back and forward) without that; a page that must
+    see it adds a callback on ``Input("url", "search")``.
+    ``wide``: the page fills the window below the top bar and scrolls itself.
     """
 
     path: str
@@ -50,6 +51,8 @@ class Page:
     layout: Callable[[str, Trace, Search], Any]
     data: Callable[[Trace, Search], Any] | None = None
     register: Callable[[dash.Dash, Registry], None] | None = None
+    follows: tuple[str, ...] = ()
+    wide: bool = False
 
 
 def load_pages() -> tuple[Page, ...]:

@@ -1,0 +1,185 @@
+"""The Dash app: routing, the guard, and the pages put together."""
+
+from __future__ import annotations
+
+import threading
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dash
+from dash import Input, Output, State, no_update
+
+from neuron_explorer.analysis.facts import run_facts
+from neuron_explorer.errors import NeuronExplorerError
+from neuron_explorer.ui import shell
+from neuron_explorer.ui.cache import cached
+from neuron_explorer.ui.page import Page, load_pages, page_path_of, page_url, parse_search, trace_id_of
+from neuron_explorer.ui.registry import Registry
+from neuron_explorer.ui.security import Guard, protect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GLOBAL_KEYS = ("period",)
+"""Filters that stay in the URL from page to page."""
+
+_INDEX = """<!DOCTYPE html>
+<html lang="en">
+    <head>
+        {%metas%}
+        <title>{%title%}</title>
+        <link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
+        <script src="/assets/theme.js"></script>
+        {%css%}
+    </head>
+    <body>
+        {%app_entry%}
+        <footer>
+            {%config%}
+            {%scripts%}
+            {%renderer%}
+        </footer>
+    </body>
+</html>"""
+
+
+def create_app(
+    traces: Sequence[Path | str],
+    *,
+    token: str,
+    port: int,
+    hosts: Sequence[str] = (),
+    registry: Registry | None = None,
+) -> dash.Dash:
+    """The app for these traces.
+
+    ``token`` opens it (``/?token=...``); ``port`` and ``hosts`` are what the Host header
+    may say beside loopback. Traces are opened when they are first looked at. Everything
+    is served from here; debug mode, the developer tools and Dash's MCP server stay off.
+    """
+    registry = registry or Registry(traces)
+    app = dash.Dash(
+        __name__,
+        assets_folder="assets",
+        assets_ignore=r"^theme\.js$",
+        title="Neuron Explorer",
+        update_title=None,  # type: ignore[arg-type]
+        serve_locally=True,
+        suppress_callback_exceptions=True,
+        enable_mcp=False,
+        add_log_handler=False,
+        include_pages_meta=False,
+        index_string=_INDEX,
+        meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
+    )
+    pages = load_pages()
+    app.layout = shell.frame()
+    _routes(app, registry)
+    _content(app, registry, pages)
+    for page in pages:
+        if page.register is not None:
+            page.register(app, registry)
+    _timeline_endpoints(app, registry)
+    protect(app, Guard(token, port, tuple(hosts)))
+    return app
+
+
+def _timeline_endpoints(app: dash.Dash, registry: Registry) -> None:
+    endpoints = "neuron_explorer.ui.timeline.endpoints"
+    try:
+        module = import_module(endpoints)
+    except ModuleNotFoundError as error:
+        if error.name != endpoints:
+            raise
+        return
+    module.register(app.server, registry)
+
+
+def _routes(app: dash.Dash, registry: Registry) -> None:
+    import flask
+
+    def send_home() -> flask.typing.ResponseReturnValue | None:
+        path, entries = flask.request.path, registry.entries()
+        if path == "/" and len(entries) == 1:
+            return flask.redirect(page_url(entries[0].id, shell.HOME))
+        trace_id = trace_id_of(path)
+        if trace_id and path.rstrip("/") == f"/t/{trace_id}" and registry.entry(trace_id):
+            return flask.redirect(page_url(trace_id, shell.HOME))
+        return None
+
+    app.server.before_request(send_home)
+
+
+def _content(app: dash.Dash, registry: Registry, pages: Sequence[Page]) -> None:
+    by_path = {page.path: page for page in pages}
+
+    @app.callback(
+        Output("topbar-trace", "children"),
+        Output("nav", "children"),
+        Output("content", "children"),
+        Output("content", "className"),
+        Output("page-key", "data"),
+        Input("url", "pathname"),
+        Input("url", "search"),
+        State("page-key", "data"),
+    )
+    def show(pathname: str | None, search: str | None, shown: Any) -> tuple[Any, ...]:
+        state = parse_search(search)
+        trace_id, path = trace_id_of(pathname), page_path_of(pathname)
+        page = by_path.get(path)
+        key = [trace_id, path, *(state.get(k, "") for k in (page.follows if page else ()))]
+        if key == shown:
+            return (no_update,) * 5
+        return (*draw(registry, pages, page, trace_id, path, state), key)
+
+
+def draw(
+    registry: Registry,
+    pages: Sequence[Page],
+    page: Page | None,
+    trace_id: str,
+    path: str,
+    state: dict[str, str],
+) -> tuple[Any, Any, Any, str]:
+    """Top bar, navigation, content and its class for one address."""
+    entries = registry.entries()
+    entry = registry.entry(trace_id)
+    if entry is None:
+        if not trace_id and path == "":
+            return [], [], shell.picker(entries), "content"
+        gone = shell.message(
+            "No such trace", "This address belongs to a trace that this server does not show.", "It shows these:"
+        )
+        return [], [], [gone, shell.picker(entries)], "content"
+    keep = {k: state[k] for k in GLOBAL_KEYS if k in state}
+    nav = shell.navigation(pages, trace_id, path, keep)
+    try:
+        trace = registry.get(trace_id)
+        assert trace is not None
+        facts = cached(trace, run_facts)
+        bar = shell.topbar(entry, facts, entries)
+        if page is None:
+            text = "The navigation lists the pages of this trace."
+            return bar, nav, shell.message("No such page", text), "content"
+        content = page.layout(trace_id, trace, state)
+    except NeuronExplorerError as error:
+        return shell.topbar(entry, None, entries), nav, shell.message("This trace cannot be read", str(error)), "content"
+    return bar, nav, content, "content content-wide" if page.wide else "content"
+
+
+def warm(registry: Registry) -> threading.Thread:
+    """Open the first trace in the background, so that the first page comes sooner."""
+
+    def work() -> None:
+        for entry in registry.entries()[:1]:
+            try:
+                trace = registry.get(entry.id)
+                if trace is not None:
+                    cached(trace, run_facts)
+            except NeuronExplorerError:
+                return  # the page says it
+
+    thread = threading.Thread(target=work, name="warm", daemon=True)
+    thread.start()
+    return thread
