@@ -20,6 +20,7 @@ def info(
 ) -> None:
     """Say what a trace holds, what it could not observe and what it discloses."""
     from neuron_explorer.analysis.facts import run_facts
+    from neuron_explorer.analysis.plain import plain
     from neuron_explorer.trace.store import load
 
     with load(trace) as opened:
@@ -30,22 +31,21 @@ def info(
             return
         facts, metadata = run_facts(opened), opened.metadata
     for label, text in _rows(facts, metadata):
-        # A trace may hold anything: no control characters reach the terminal.
-        clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-        print(f"{label:<{_LABEL_WIDTH}}{clean}".rstrip())
+        print(f"{label:<{_LABEL_WIDTH}}{plain(text)}".rstrip())
 
 
 def _rows(facts: RunFacts, metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Label and text of every line; an empty label continues the line above."""
-    from neuron_explorer.analysis.quantity import count, duration, share, size
+    from neuron_explorer.analysis.quantity import count, duration, share
 
     version = metadata.get("schema_version")
-    yield "trace", f"{facts.name}, {size(facts.file_bytes)}, schema version {version}"
+    yield "trace", f"{facts.name}, {_size(facts.file_bytes)}, schema version {version}"
     yield "program", facts.script or "unknown"
     yield "started", facts.start or "unknown"
     yield "recorded", duration(facts.duration_ns) + _ending(facts)
     yield "device", facts.device
-    yield "versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())
+    versions = [f"{name} {number}" for name, number in facts.versions.items() if number]
+    yield "versions", ", ".join(versions) or "unknown"
     reason = f" ({facts.recorder_reason})" if facts.recorder_reason else ""
     yield "recorder", f"{facts.recorder or 'unknown'}{reason}"
     if facts.world_size > 1:
@@ -60,8 +60,16 @@ def _rows(facts: RunFacts, metadata: Mapping[str, Any]) -> Iterator[tuple[str, s
     if facts.op_time_with_line is not None:
         yield "lines", f"{share(facts.op_time_with_line)} of operator time has a source line"
     yield from _list("losses", _losses(facts), "none")
-    yield from _list("not observed", [f"{c.name}: {c.reason}" for c in facts.not_observed], "nothing")
+    yield from _list("not observed", _not_observed(facts), "nothing")
     yield from _list("discloses", _disclosures(_mapping(metadata.get("discloses"))), "nothing")
+
+
+def _size(number: int) -> str:
+    """Bytes as people read them."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} B"
 
 
 def _ending(facts: RunFacts) -> str:
@@ -83,6 +91,14 @@ def _losses(facts: RunFacts) -> list[str]:
     from neuron_explorer.analysis.facts import LOSS_COUNTS
 
     return [f"{number:,} {LOSS_COUNTS[key]}" for key, number in facts.losses.items()]
+
+
+def _not_observed(facts: RunFacts) -> list[str]:
+    """What could not be seen, gathered by the reason why."""
+    names: dict[str, list[str]] = {}
+    for capability in facts.not_observed:
+        names.setdefault(capability.reason, []).append(capability.name)
+    return [f"{', '.join(who)}: {why or 'no reason given'}" for why, who in names.items()]
 
 
 def _disclosures(discloses: Mapping[str, Any]) -> list[str]:

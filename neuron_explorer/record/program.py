@@ -57,7 +57,7 @@ def load_script(main: types.ModuleType, target: str, arguments: tuple[str, ...])
     sys.argv = [target, *arguments]
     if not os.path.exists(target):
         raise ProgramError(f"can't open file '{os.path.abspath(target)}': no such file", 2)
-    path = os.path.abspath(target)
+    path = _absolute(target)
     if _is_container(path):
         sys.path.insert(0, path)
         _drop_own_path_entry(1)
@@ -114,6 +114,13 @@ def _find_spec(name: str) -> importlib.machinery.ModuleSpec | None:
         raise
 
 
+def _absolute(target: str) -> str:
+    """What the interpreter makes of a script's path: ``..`` and links stay in it."""
+    if os.path.isabs(target) or os.name == "nt":
+        return target if os.path.isabs(target) else os.path.abspath(target)
+    return os.path.join(os.getcwd(), target[2:] if target.startswith("./") else target)
+
+
 def _is_container(path: str) -> bool:
     if os.path.isdir(path):
         return True
@@ -137,11 +144,13 @@ def _describe(
     main.__dict__.update(
         __file__=file,
         __builtins__=builtins,
-        __cached__=None,
+        __cached__=spec.cached if spec is not None else None,
         __loader__=loader,
         __package__=package,
         __spec__=spec,
     )
+    if sys.version_info < (3, 14):
+        main.__dict__["__annotations__"] = {}
 
 
 def _drop_own_path_entry(index: int) -> None:
