@@ -116,9 +116,7 @@ def _find_spec(name: str) -> importlib.machinery.ModuleSpec | None:
 
 def _absolute(target: str) -> str:
     """What the interpreter makes of a script's path: ``..`` and links stay in it."""
-    if os.path.isabs(target) or os.name == "nt":
-        return target if os.path.isabs(target) else os.path.abspath(target)
-    return os.path.join(os.getcwd(), target[2:] if target.startswith("./") else target)
+    return os.path.join(os.getcwd(), target)
 
 
 def _is_container(path: str) -> bool:
