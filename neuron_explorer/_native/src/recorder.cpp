@@ -9,6 +9,7 @@
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
+#include <linux/membarrier.h>
 #include <stdio.h>
 
 #include "session.h"
@@ -23,6 +24,8 @@ static std::mutex g_control;             // start, stop, fork
 static Session* g_forked_from = nullptr;  // in a forked child that has not recorded yet
 static std::atomic<bool> g_child_pending{false};
 static at::CallbackHandle g_handle = 0;
+static const char* g_no_overload = nullptr;  // what overload_name() gives for a name that is no operator's
+constexpr uint32_t kSkipBit = 0x80000000u;
 static bool g_has_handle = false;
 static bool g_paused = false;
 
@@ -164,32 +167,49 @@ static ThreadState* attach(Session* s) {
 
 // ---------------------------------------------------------------- lookups
 
-// Names of operators are looked up by address and then compared, since an address may be
-// that of a temporary string.
+// An operator's schema owns its name and its overload name, so their addresses find the id.
+// Everything else comes with the address of an empty literal as overload and perhaps that of
+// a temporary string as name: the text decides.
 static uint32_t find_name(Session* s, ThreadState* t, const char* name, const char* overload, uint8_t scope) {
+  size_t slot = 0;
+  bool stable = overload != nullptr && overload != g_no_overload;
+  if (stable) {
+    slot = mix(reinterpret_cast<uintptr_t>(name), reinterpret_cast<uintptr_t>(overload)) % kNameSlots;
+    const NameSlot& n = t->by_address[slot];
+    if (n.name == name && n.overload == overload && ::strncmp(n.text, name, sizeof n.text - 1) == 0) return n.id;
+  }
   size_t length = ::strlen(name);
   uint64_t key = mix(hash_text(name, length), scope);
   size_t overload_length = overload == nullptr ? 0 : ::strlen(overload);
   if (overload_length) key = mix(key, hash_text(overload, overload_length));
   uint32_t id = t->names.find(key);
-  if (id != 0) return id;
-  std::string text(name, length);
-  if (overload_length) {
-    text += '.';
-    text.append(overload, overload_length);
-  }
-  if (text.size() > 4096) text.resize(4096);
-  {
-    std::lock_guard<std::mutex> lock(s->tables.mutex);
-    id = s->tables.name(text, scope);
-    if (id == 0) {
-      if (s->tables.error()) fail(s, s->tables.error());
-      return 0;
+  if (id == 0) {
+    std::string text(name, length);
+    if (overload_length) {
+      text += '.';
+      text.append(overload, overload_length);
     }
-    // The skip mark travels in the cached id's top bit.
-    if (s->tables.names[id - 1].skip) id |= 0x80000000u;
+    if (text.size() > 4096) text.resize(4096);
+    {
+      std::lock_guard<std::mutex> lock(s->tables.mutex);
+      id = s->tables.name(text, scope);
+      if (id == 0) {
+        if (s->tables.error()) fail(s, s->tables.error());
+        return 0;
+      }
+      // The skip mark travels in the cached id's top bit.
+      if (s->tables.names[id - 1].skip) id |= kSkipBit;
+    }
+    t->names.insert(key, id);
   }
-  t->names.insert(key, id);
+  if (stable) {
+    NameSlot& n = t->by_address[slot];
+    n.name = name;
+    n.overload = overload;
+    n.id = id;
+    ::strncpy(n.text, name, sizeof n.text - 1);
+    n.text[sizeof n.text - 1] = 0;
+  }
   return id;
 }
 
@@ -455,11 +475,21 @@ static void drop_late(ThreadState* t) {
   t->late_count.store(0);
 }
 
+// Marks that a callback of this thread is running. The mark is an ordinary store; `stop`
+// makes it visible to itself with a memory barrier on all threads of the process.
 struct Inside {
   ThreadState* t;
-  explicit Inside(ThreadState* state) : t(state) { t->inside.store(true, std::memory_order_seq_cst); }
+  explicit Inside(ThreadState* state) : t(state) {
+    t->inside.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
   ~Inside() { t->inside.store(false, std::memory_order_release); }
 };
+
+static void barrier_on_all_threads() {
+  long done = ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  if (done != 0) ::usleep(20000);  // old kernels: longer than any store buffer waits
+}
 
 static inline ThreadState* state_for(Session* s) {
   ThreadState* t = t_state;
@@ -510,7 +540,7 @@ static Context* begin(Session* s, ThreadState* t, uint8_t kind, uint32_t name, c
   }
   uint32_t index = t->count++;
   uint32_t node = parent == nullptr ? kNone : parent->kind == kAutograd ? parent->index : parent->node;
-  auto* context = new Context();
+  auto* context = new Context;
   context->thread = t;
   context->generation = s->generation;
   context->index = index;
@@ -565,7 +595,7 @@ static void finish(Context* c) {
     return;
   }
   Inside inside(t);
-  if (g_session.load(std::memory_order_seq_cst) != s) return;
+  if (g_session.load(std::memory_order_relaxed) != s) return;
   bool in_order = !t->open.empty() && t->open.back().index == c->index;
   size_t at = t->open.size() - 1;
   if (__builtin_expect(!in_order, 0)) {
@@ -613,7 +643,7 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& f
   ThreadState* t = state_for(s);
   if (t == nullptr || t->in_python) return nullptr;
   Inside inside(t);
-  if (g_session.load(std::memory_order_seq_cst) != s) return nullptr;
+  if (g_session.load(std::memory_order_relaxed) != s) return nullptr;
   uint8_t kind;
   uint8_t scope;
   const char* overload = nullptr;
@@ -636,7 +666,7 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& f
       scope = 255;
   }
   uint32_t name = find_name(s, t, fn.name(), overload, scope);
-  if (name == 0 || (name & 0x80000000u) != 0) return nullptr;
+  if (name == 0 || (name & kSkipBit) != 0) return nullptr;
   return std::unique_ptr<at::ObserverContext>(begin(s, t, kind, name, &fn));
 }
 
@@ -721,6 +751,10 @@ static Session* open_session(const Options& options, const char* role, int* erro
 }
 
 static void add_callback() {
+  if (g_no_overload == nullptr) {
+    at::RecordFunction plain(at::RecordScope::USER_SCOPE);
+    g_no_overload = plain.overload_name();
+  }
   Session* s = g_session.load();
   at::RecordFunctionCallback callback(on_start, on_end);
   callback.needsInputs(s->options.shapes || s->options.tensors);
@@ -842,6 +876,7 @@ static PyObject* py_stop(PyObject*, PyObject*) {
   }
   PyObject* result;
   Py_BEGIN_ALLOW_THREADS
+  barrier_on_all_threads();
   // Callbacks that are running see the session end before we drop their mappings.
   std::lock_guard<std::mutex> lock(s->threads_mutex);
   for (ThreadState* t : s->threads) {
@@ -998,6 +1033,7 @@ PyMODINIT_FUNC PyInit_nx_recorder(void) {
   PyObject* m = PyModule_Create(&nx::module);
   if (m == nullptr) return nullptr;
   nx::g_module_died = PyCFunction_New(&nx::module_died_def, nullptr);
+  ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
   pthread_atfork(nx::before_fork, nx::after_fork_parent, nx::after_fork_child);
   return m;
 }

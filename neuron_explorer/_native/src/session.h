@@ -59,6 +59,15 @@ struct Open {
   uint8_t kind;
 };
 
+// A direct-mapped slot of the names found by address; the text guards against reuse.
+struct NameSlot {
+  const char* name = nullptr;
+  const char* overload = nullptr;
+  uint32_t id = 0;
+  char text[44] = {0};
+};
+constexpr size_t kNameSlots = 512;
+
 struct ThreadState {
   uint64_t generation = 0;
   uint32_t number = 0;
@@ -69,6 +78,7 @@ struct ThreadState {
   uint64_t last_start = 0;
   std::vector<Open> open;
   IdCache stacks, modules, signatures, names;
+  NameSlot by_address[kNameSlots];
   std::vector<bool> coarse_names;  // operators whose floats are left out of signatures, by name id
   uint64_t module_epoch = 0;
   std::vector<PyCodeObject*> codes;

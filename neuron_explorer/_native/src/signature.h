@@ -21,27 +21,32 @@ constexpr size_t kMaxTextBytes = 4096;
 // subclass may answer `sizes()` in Python. Both are left alone: only stored sizes are read.
 inline bool has_plain_sizes(const c10::TensorImpl* t) { return !t->has_symbolic_sizes_strides(); }
 
+// Layouts whose stored strides mean nothing.
+const c10::DispatchKeySet kWithoutStrides({c10::DispatchKey::NestedTensor, c10::DispatchKey::Sparse,
+                                           c10::DispatchKey::SparseCsr});
+
 inline bool has_plain_strides(const c10::TensorImpl* t) {
-  return has_plain_sizes(t) && !t->key_set().has_any(c10::DispatchKeySet({
-      c10::DispatchKey::NestedTensor, c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr}));
+  return has_plain_sizes(t) && !t->key_set().has_any(kWithoutStrides);
 }
 
 inline uint64_t hash_tensor(uint64_t h, const c10::TensorImpl* t) {
   if (t == c10::UndefinedTensorImpl::singleton()) return mix(h, 0x11);
-  h = mix(h, static_cast<uint64_t>(static_cast<int>(c10::typeMetaToScalarType(t->dtype()))) + 0x2200);
-  if (has_plain_sizes(t)) {
-    c10::IntArrayRef sizes = t->sizes_default();
-    h = mix(h, sizes.size());
-    for (int64_t s : sizes) h = mix(h, static_cast<uint64_t>(s));
-    if (has_plain_strides(t))
-      for (int64_t s : t->strides_default()) h = mix(h, static_cast<uint64_t>(s));
-  } else {
-    h = mix(h, 0x3300);
-  }
+  uint64_t facts = static_cast<uint64_t>(static_cast<int>(c10::typeMetaToScalarType(t->dtype())) + 1) << 40;
   if (!t->is_python_dispatch()) {
     c10::Device d = t->device();
-    h = mix(h, (static_cast<uint64_t>(d.type()) << 16) ^ static_cast<uint16_t>(d.index()));
+    facts |= (static_cast<uint64_t>(d.type()) << 24) | (static_cast<uint64_t>(static_cast<uint8_t>(d.index())) << 16);
   }
+  if (!has_plain_sizes(t)) return mix(h, facts | 0x8000);
+  c10::IntArrayRef sizes = t->sizes_default();
+  bool strided = has_plain_strides(t);
+  h = mix(h, facts | (strided ? 0x4000 : 0) | sizes.size());
+  if (!strided) {
+    for (int64_t v : sizes) h = mix(h, static_cast<uint64_t>(v));
+    return h;
+  }
+  c10::IntArrayRef strides = t->strides_default();
+  for (size_t i = 0; i < sizes.size(); ++i)
+    h = mix(h, static_cast<uint64_t>(sizes[i]) * 0xD6E8FEB86659FD93ull + static_cast<uint64_t>(strides[i]));
   return h;
 }
 
