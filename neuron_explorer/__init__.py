@@ -1,0 +1,147 @@
+"""Neuron Explorer: a profiler and performance explorer for PyTorch.
+
+    import neuron_explorer
+
+    with neuron_explorer.profile("trace.parquet") as prof:
+        for batch in loader:
+            train_step(batch)
+            prof.step()
+
+Importing this package imports neither torch nor any data library: torch is needed only
+to record, pandas and the rest only to read.
+"""
+
+from __future__ import annotations
+
+from contextlib import ContextDecorator
+from typing import TYPE_CHECKING, Any, Literal
+
+from neuron_explorer.errors import BadTraceError, NeuronExplorerError, OutputError, ProfilerActiveError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from neuron_explorer.trace.schedule import Schedule
+    from neuron_explorer.trace.session import Profile
+    from neuron_explorer.trace.store import Trace
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BadTraceError",
+    "NeuronExplorerError",
+    "OutputError",
+    "ProfilerActiveError",
+    "__version__",
+    "annotate",
+    "load",
+    "profile",
+    "schedule",
+]
+
+
+def profile(
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    schedule: Schedule | None = None,
+    stacks: bool = True,
+    shapes: bool = True,
+    tensors: bool = False,
+    source: Literal["all", "lines", "none"] = "all",
+    user_code: Sequence[str] | None = None,
+    recorder: Literal["auto", "native", "twin"] = "auto",
+    paths: Literal["relative", "absolute"] = "relative",
+    steps: Literal["auto", "none"] = "auto",
+) -> Profile:
+    """Record what torch does between ``with`` and the end of its block into ``path``.
+
+    The result is a context manager with ``step()``, ``pause()``, ``resume()``, ``start()``,
+    ``stop()``, ``path``, ``stats`` and ``error``. One recording at a time in a process.
+
+    Args:
+        path: The trace file (Parquet). ``{rank}`` in it stands for the distributed rank.
+        overwrite: Replace an existing file, and the remains of an interrupted recording.
+        schedule: Which steps to record, see :func:`schedule`; needs ``prof.step()``.
+        stacks: Record the Python stack of every event, and with it source lines and modules.
+        shapes: Record shapes, strides, dtypes and small arguments of every operator.
+        tensors: Record the storage id and version of every input (ids, never references).
+        source: How much source text the trace embeds: the files that ran, only the lines
+            that ran, or nothing.
+        user_code: Directories or module names that count as your code. By default that is
+            everything outside torch, this package and site-packages.
+        recorder: "native" (C++, built on first use), "twin" (Python, slower and sees less)
+            or "auto": native where it can be built, else the twin with a warning.
+        paths: Whether the trace holds paths relative to the working directory, or absolute ones.
+        steps: "auto" finds the steps when ``prof.step()`` is never called, "none" does not.
+
+    Raises:
+        OutputError: ``path`` cannot be written, or would overwrite something.
+        ProfilerActiveError: on entering, while another recording of this process is active.
+        ValueError: an option has a value that is not listed above.
+    """
+    from neuron_explorer.trace.session import Profile, Settings
+
+    return Profile(
+        path,
+        overwrite=overwrite,
+        schedule=schedule,
+        settings=Settings(
+            stacks=stacks,
+            shapes=shapes,
+            tensors=tensors,
+            source=source,
+            user_code=None if user_code is None else tuple(user_code),
+            recorder=recorder,
+            paths=paths,
+            steps=steps,
+        ),
+    )
+
+
+def schedule(*, wait: int = 0, warmup: int = 0, active: int, repeat: int = 0) -> Schedule:
+    """Which steps to record: ``wait`` steps not at all, ``warmup`` steps marked as warm-up, ``active`` steps.
+
+    The cycle runs ``repeat`` times, or for ever when that is 0. All windows land in one file.
+
+    Raises:
+        ValueError: a number is negative, or ``active`` is 0.
+    """
+    from neuron_explorer.trace.schedule import Schedule
+
+    return Schedule(wait=wait, warmup=warmup, active=active, repeat=repeat)
+
+
+class _Unrecorded(ContextDecorator):
+    """What :func:`annotate` returns where torch is not installed."""
+
+    def __enter__(self) -> _Unrecorded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def annotate(name: str) -> Any:
+    """A range called ``name`` in the trace: ``with annotate("loss"):`` or ``@annotate("loss")``.
+
+    It is ``torch.profiler.record_function``, which torch.compile knows and leaves alone, so
+    a function compiles the same with and without it, recorded or not.
+    """
+    try:
+        from torch.autograd.profiler import record_function
+    except ImportError:
+        return _Unrecorded()
+    return record_function(name)
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """Open a trace file for reading (no torch needed).
+
+    Raises:
+        BadTraceError: the file is missing, damaged, no trace, or written by a newer version.
+    """
+    from neuron_explorer.trace.store import load as load_trace
+
+    return load_trace(path)

@@ -1,0 +1,172 @@
+"""Whether a recording may be written to a path, decided before the program runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+from neuron_explorer.errors import OutputError
+
+__all__ = ["check_output", "claim_spool", "mapping_is_safe", "output_path", "spool_path"]
+
+# Shared mappings lose data, or end the program with SIGBUS, when such a server goes away.
+_NETWORK_FILE_SYSTEMS = frozenset(
+    {
+        "9p", "afs", "beegfs", "ceph", "cifs", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre",
+        "nfs", "nfs4", "pvfs2", "smb3", "smbfs",
+    }
+)  # fmt: skip
+
+
+def output_path(path: str | os.PathLike[str], rank: int) -> Path:
+    """The absolute path of the trace: a program that changes directory still finds it."""
+    text = os.fspath(path)
+    if not isinstance(text, str) or text == "":
+        raise OutputError(f"The trace needs a file name (such as 'trace.parquet'), not {path!r}.")
+    if "\0" in text:
+        raise OutputError("The trace's file name holds a null character; choose another path.")
+    return Path(os.path.abspath(text.replace("{rank}", str(rank))))
+
+
+def spool_path(output: Path) -> Path:
+    """The directory that holds what is recorded until the trace is built."""
+    return output.with_name(output.name + ".spool")
+
+
+def check_output(output: Path, *, overwrite: bool) -> None:
+    """Refuse an output that cannot be written or would lose something.
+
+    Raises:
+        OutputError: with what is wrong and the option or command that helps.
+    """
+    parent = output.parent
+    if not parent.exists():
+        raise OutputError(f"The directory {parent} does not exist; create it, or choose another path.")
+    if not parent.is_dir():
+        raise OutputError(f"{parent} is not a directory; choose another path for the trace.")
+    if output.is_dir():
+        raise OutputError(f"{output} is a directory; give a file name, such as {output / 'trace.parquet'}.")
+    if os.path.lexists(output):
+        if output.exists() and not output.is_file():
+            raise OutputError(f"{output} is not a regular file; choose another path for the trace.")
+        if not overwrite:
+            raise OutputError(
+                f"{output} exists; pass overwrite=True (on the command line --force) to replace it, "
+                "or choose another path."
+            )
+    spool = spool_path(output)
+    if os.path.lexists(spool):
+        _check_leftover(spool, overwrite=overwrite)
+
+
+def claim_spool(output: Path, *, overwrite: bool) -> Path:
+    """Create the spool directory, which also proves that the place can be written.
+
+    Raises:
+        OutputError: as :func:`check_output`; also when another process was faster.
+    """
+    check_output(output, overwrite=overwrite)
+    spool = spool_path(output)
+    if os.path.lexists(spool):
+        _remove_leftover(spool)
+    try:
+        spool.mkdir(mode=0o700)
+        _prove_writable(spool)
+    except FileExistsError:
+        raise OutputError(
+            f"Another process has just begun to record to {output}; give each process its own path "
+            '("{rank}" in a path stands for the distributed rank).'
+        ) from None
+    except OSError as error:
+        shutil.rmtree(spool, ignore_errors=True)
+        raise OutputError(
+            f"The trace cannot be written to {output.parent}: {error.strerror or error}; "
+            "choose another path, or make room there."
+        ) from None
+    return spool
+
+
+def mapping_is_safe(directory: Path) -> bool:
+    """Whether files there may be written through shared mappings (not on network file systems)."""
+    best, kind = "", ""
+    target = os.path.realpath(directory)
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+            for line in lines:
+                before, _, after = line.partition(" - ")
+                point = before.split(" ")[4].replace("\\040", " ")
+                inside = target == point or target.startswith(point.rstrip("/") + "/")
+                if inside and len(point) >= len(best):
+                    best, kind = point, after.split(" ")[0]
+    except (OSError, IndexError):
+        return True
+    return kind not in _NETWORK_FILE_SYSTEMS
+
+
+def _prove_writable(spool: Path) -> None:
+    probe = spool / "probe"
+    with open(probe, "wb") as file:
+        file.write(b"\0" * 4096)
+        file.flush()
+        os.fsync(file.fileno())
+    probe.unlink()
+
+
+def _check_leftover(spool: Path, *, overwrite: bool) -> None:
+    pid = _living_writer(spool)
+    if pid is not None:
+        raise OutputError(
+            f"Process {pid} is recording to {spool.with_suffix('')} right now; choose another path, or wait."
+        )
+    if not overwrite:
+        raise OutputError(
+            f"{spool} holds an interrupted recording: build its trace with `neuron-explorer recover {spool}`"
+            ", or discard it with overwrite=True (on the command line --force)."
+        )
+
+
+def _remove_leftover(spool: Path) -> None:
+    try:
+        if spool.is_dir() and not spool.is_symlink():
+            shutil.rmtree(spool)
+        else:
+            spool.unlink()
+    except OSError as error:
+        raise OutputError(
+            f"The remains of an earlier recording, {spool}, cannot be removed: "
+            f"{error.strerror or error}; remove them, or choose another path."
+        ) from None
+
+
+def _living_writer(spool: Path) -> int | None:
+    """The process that writes ``spool`` now, None when it is gone (or its id was given to another)."""
+    try:
+        with open(spool / "session.json", "rb") as file:
+            session = json.loads(file.read(1 << 20))
+        pid, began = int(session["pid"]), int(session["start_unix_ns"])
+        if pid <= 0:
+            return None
+        os.kill(pid, 0)
+    except PermissionError:
+        return pid  # alive, of another user
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return None
+    started = _process_start_unix_ns(pid)
+    # A process that began after the recording did is another one with a reused id. The clock
+    # that the start is computed from has ticks of 10 ms.
+    if started is not None and started > began + 1_000_000_000:
+        return None
+    return pid
+
+
+def _process_start_unix_ns(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        since_boot = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME) + since_boot
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None

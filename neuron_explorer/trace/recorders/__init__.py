@@ -1,0 +1,3 @@
+"""The sources of events: each module here owns one."""
+
+from __future__ import annotations

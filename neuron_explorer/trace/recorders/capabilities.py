@@ -1,0 +1,91 @@
+"""What a recording could observe, and why not: so that nobody reads "none" where nobody looked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from neuron_explorer.trace.recorders import context_switches, data_wait, sync, torch_private
+
+__all__ = ["capabilities"]
+
+_TWIN_LIMITS = {
+    "other_threads": "the Python recorder sees only the thread that started it",
+    "nested_operators": "the Python recorder sees composite operators only as the operators they are made of",
+    "compiled_launches": "the Python recorder does not see the launch of a compiled region, "
+    "only operators the compiled code calls",
+    "autograd_nodes": "the Python recorder sees a backward node from its first to its last operator, "
+    "and not the nodes that run none",
+    "forked_children": "the Python recorder does not record child processes",
+}
+
+
+def capabilities(
+    *, recorder: str, stacks: bool, shapes: bool, tensors: bool, sync_started: bool, switches: bool
+) -> dict[str, dict[str, Any]]:
+    """name → {"observed": bool, "reason": str}; a reason beside True is a limit, not a refusal."""
+    lost = torch_private.missing()
+    twin = recorder == "twin"
+    accelerator = torch_private.initialised_accelerator()
+    no_stacks = "recorded with stacks=False"
+    result = {
+        "operators": _yes(),
+        "stacks": _yes() if stacks else _no(no_stacks),
+        "shapes": _yes() if shapes else _no("recorded with shapes=False"),
+        "tensors": _yes() if tensors else _no("recorded with tensors=False (the default)"),
+        "modules": _modules(stacks, lost),
+        "backward_lines": _backward_lines(stacks, twin, lost),
+        "gc": _yes(),
+        "data_wait": _yes(data_wait.LIMITS),
+        "sync": _sync(accelerator, sync_started),
+        "steps": _yes(),
+        "context_switches": _yes("sampled at prof.step() and at the end")
+        if switches
+        else _no(context_switches.unavailable() or "not sampled"),
+        "device_time": _no("durations are those of the host; times on the device are not recorded"),
+        "memory": _no("allocations are not recorded"),
+        "compile": _no("compilations are not recorded; launches of compiled regions are")
+        if not twin
+        else _no("compilations are not recorded"),
+        "collectives": _no("collectives are recorded as operators, not matched between processes"),
+        "fallback": _no("operators that fell back to the CPU are not told from others"),
+    }
+    if accelerator is None:
+        result["device_time"] = _no("no accelerator was in use: everything ran on the host")
+        result["fallback"] = _no("no accelerator was in use")
+    if twin:
+        result.update({name: _no(reason) for name, reason in _TWIN_LIMITS.items()})
+    else:
+        result.update({name: _yes() for name in _TWIN_LIMITS})
+    return result
+
+
+def _yes(limit: str = "") -> dict[str, Any]:
+    return {"observed": True, "reason": limit}
+
+
+def _no(reason: str) -> dict[str, Any]:
+    return {"observed": False, "reason": reason}
+
+
+def _modules(stacks: bool, lost: dict[str, str]) -> dict[str, Any]:
+    if not stacks:
+        return _no("recorded with stacks=False")
+    if any("_wrapped_call_impl" in name for name in lost):
+        return _no("this version of torch calls modules in a way that is not known")
+    return _yes("a direct call of forward() and submodules inside a ScriptModule are not seen")
+
+
+def _backward_lines(stacks: bool, twin: bool, lost: dict[str, str]) -> dict[str, Any]:
+    if not stacks:
+        return _no("recorded with stacks=False")
+    if twin and any("_autograd_node" in name or "_get_sequence_nr" in name for name in lost):
+        return _no("this version of torch does not say which backward node runs")
+    return _yes("nodes made before the recording began have no line")
+
+
+def _sync(accelerator: str | None, started: bool) -> dict[str, Any]:
+    if accelerator is None:
+        return _no("no accelerator was in use")
+    if not started:
+        return _no("the accelerator was first used after the recording began")
+    return _yes(sync.LIMITS)

@@ -1,0 +1,229 @@
+"""Every name of torch that is not public and that a recorder touches, probed in one place.
+
+A name that is gone makes its feature "not observed"; it never breaks the program.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+__all__ = [
+    "accelerator_name",
+    "can_hide_from_dynamo",
+    "current_autograd_node",
+    "dynamo_ignores_mode",
+    "engine_code",
+    "hide_from_dynamo",
+    "initialised_accelerator",
+    "logical_thread_id",
+    "missing",
+    "module_call_code",
+    "sequence_number",
+    "storage_and_version",
+    "sync_places",
+    "top_dispatch_mode",
+    "tracing_mode_active",
+]
+
+# (module, attribute path, what is lost without it)
+_NAMES: tuple[tuple[str, str, str], ...] = (
+    ("torch._C", "_current_autograd_node", "which backward node an operator belongs to (Python recorder)"),
+    ("torch._C._autograd", "_get_sequence_nr", "forward lines of backward nodes (Python recorder)"),
+    ("torch.nn.modules.module", "Module._wrapped_call_impl", "module paths"),
+    ("torch.utils._python_dispatch", "TorchDispatchMode.ignore_compile_internals",
+     "the Python recorder beside torch.compile"),
+    ("torch.autograd.graph", "_engine_run_backward", "lines of hooks inside backward (Python recorder)"),
+    ("torch._C", "_get_dispatch_mode", "telling traced operators from executed ones (Python recorder)"),
+    ("torch._C", "_dynamo.eval_frame.set_code_exec_strategy", "hiding this package from torch.compile"),
+    ("torch._C", "_accelerator_synchronizeDevice", "waits in torch.accelerator.synchronize"),
+)  # fmt: skip
+
+
+def _find(module: str, path: str) -> Any:
+    import importlib
+
+    value: Any = importlib.import_module(module)
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def missing() -> dict[str, str]:
+    """The private names this torch lacks, each with what is lost."""
+    lost = {}
+    for module, path, loss in _NAMES:
+        try:
+            _find(module, path)
+        except (ImportError, AttributeError):
+            lost[f"{module}.{path}"] = loss
+    return lost
+
+
+def current_autograd_node() -> Callable[[], Any]:
+    """A function that returns the backward node this thread runs, or None."""
+    import torch
+
+    return getattr(torch._C, "_current_autograd_node", lambda: None)
+
+
+def sequence_number() -> Callable[[], int]:
+    """A function that returns the number the next autograd node of this thread will get."""
+    import torch
+
+    autograd = getattr(torch._C, "_autograd", None)
+    return getattr(autograd, "_get_sequence_nr", lambda: -1)
+
+
+def logical_thread_id() -> int:
+    """An id for the calling thread that backward nodes can be joined on."""
+    import threading
+
+    return threading.get_ident() & 0xFFFFFFFF
+
+
+def module_call_code() -> Any:
+    """The code object of the frame whose first local is the module that is called, or None."""
+    import torch
+
+    function = getattr(torch.nn.Module, "_wrapped_call_impl", None)
+    return getattr(function, "__code__", None)
+
+
+def engine_code() -> Any:
+    """The code object of the Python frame below which backward runs, or None."""
+    try:
+        from torch.autograd.graph import _engine_run_backward
+    except ImportError:
+        return None
+    return getattr(_engine_run_backward, "__code__", None)
+
+
+def can_hide_from_dynamo() -> bool:
+    """Whether :func:`hide_from_dynamo` works with this torch."""
+    return _skip_strategy() is not None
+
+
+def hide_from_dynamo(*functions: Any) -> None:
+    """Make torch.compile pass over these functions and everything they call.
+
+    Inside a compiled function that has a graph break, every Python frame that starts is
+    offered to the compiler: a garbage-collector callback or the namer of modules would be
+    compiled, and counted, as if it were the program's. Does not import torch._dynamo.
+    """
+    found = _skip_strategy()
+    if found is None:
+        return
+    set_strategy, skip = found
+    for function in functions:
+        set_strategy(getattr(function, "__func__", function).__code__, skip)
+
+
+def _skip_strategy() -> tuple[Any, Any] | None:
+    import torch
+
+    frames = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+    try:
+        action = frames._FrameAction.SKIP
+        return frames.set_code_exec_strategy, frames._FrameExecStrategy(action, action)
+    except AttributeError:
+        return None
+
+
+def top_dispatch_mode() -> Any:
+    """The innermost dispatch mode of this thread, or None."""
+    from torch.utils import _python_dispatch
+
+    return _python_dispatch._get_current_dispatch_mode()
+
+
+def dynamo_ignores_mode() -> bool:
+    """Whether a dispatch mode can ask to be invisible to torch.compile."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    return hasattr(TorchDispatchMode, "ignore_compile_internals")
+
+
+def tracing_mode_active() -> Callable[[], bool]:
+    """A function: is a compiler tracing on this thread (fake tensors, functionalisation, proxies)?"""
+    import torch
+
+    get_mode = getattr(torch._C, "_get_dispatch_mode", None)
+    keys = getattr(torch._C, "_TorchDispatchModeKey", None)
+    wanted = [getattr(keys, name, None) for name in ("FAKE", "FUNCTIONAL", "PROXY")]
+    wanted = [key for key in wanted if key is not None]
+    if get_mode is None or not wanted:
+        return lambda: False
+
+    def active() -> bool:
+        return any(get_mode(key) is not None for key in wanted)
+
+    return active
+
+
+def initialised_accelerator() -> str | None:
+    """The type of the accelerator the program has initialised (``cuda``, ``neuron``), or None.
+
+    Never initialises one: creating a CUDA context here would break a program that forks later.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    try:
+        accelerator = torch.accelerator.current_accelerator()
+        if accelerator is None:
+            return None
+        kind = str(accelerator.type)
+        module = getattr(torch, kind, None)
+        is_initialised = getattr(module, "is_initialized", None)
+        # A backend without the question has no lazy start that could be disturbed.
+        return kind if is_initialised is None or is_initialised() else None
+    except Exception:  # a broken backend must not stop a recording
+        return None
+
+
+def accelerator_name(kind: str) -> str:
+    """The device's own name where its module tells one."""
+    torch = sys.modules["torch"]
+    try:
+        return str(getattr(torch, kind).get_device_name())
+    except Exception:
+        return kind
+
+
+def storage_and_version(tensor: Any) -> tuple[int, int]:
+    """The address of a plain tensor's storage and its version counter (0 where it has none)."""
+    try:
+        storage = int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError, AttributeError):
+        storage = 0
+    try:
+        return storage, int(tensor._version)
+    except RuntimeError:  # made in inference mode
+        return storage, 0
+
+
+def sync_places() -> list[tuple[Any, str, str]]:
+    """(object, attribute, public name) of every function in which the host waits for the device.
+
+    These lie *under* the public functions. torch.compile recognises `torch.cuda.synchronize`
+    and its like by identity and never looks inside, and it knows the methods of streams and
+    events by name, so replacing what they call changes no compilation.
+    """
+    import torch
+
+    candidates = [
+        (torch._C, "_cuda_synchronize", "torch.cuda.synchronize"),
+        (torch._C, "_xpu_synchronize", "torch.xpu.synchronize"),
+        (torch._C, "_mps_deviceSynchronize", "torch.mps.synchronize"),
+        (torch._C, "_mtia_deviceSynchronize", "torch.mtia.synchronize"),
+        (torch._C, "_accelerator_synchronizeDevice", "torch.accelerator.synchronize"),
+    ]
+    for kind in ("cuda", "xpu"):
+        module = getattr(torch, kind, None)
+        for name in ("Stream", "Event"):
+            owner = getattr(module, name, None)
+            if owner is not None and "synchronize" in vars(owner):
+                candidates.append((owner, "synchronize", f"torch.{kind}.{name}.synchronize"))
+    return [(owner, name, public) for owner, name, public in candidates if hasattr(owner, name)]

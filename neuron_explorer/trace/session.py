@@ -1,0 +1,496 @@
+"""profile(): starts and stops the recorders, and turns what they wrote into a trace.
+
+Nothing here may change what the program does: its results, random state, compilations,
+exceptions. Trouble after the start is a warning; the program goes on.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from neuron_explorer.errors import ProfilerActiveError
+from neuron_explorer.trace import environment, output
+from neuron_explorer.trace.notices import warn
+from neuron_explorer.trace.recorders.backend import PAUSE, RESUME, STEP, WINDOW, Backend
+from neuron_explorer.trace.schedule import Schedule
+
+if TYPE_CHECKING:
+    from neuron_explorer.trace.convert import ConvertResult
+    from neuron_explorer.trace.recorders.context_switches import ContextSwitches
+    from neuron_explorer.trace.recorders.gc import GarbageCollections
+    from neuron_explorer.trace.recorders.sync import Synchronisations
+
+__all__ = ["DISABLE_VARIABLE", "Profile", "Settings", "disabled", "start_child"]
+
+DISABLE_VARIABLE = "NEURON_EXPLORER_DISABLE"
+
+_CHOICES = {
+    "source": ("all", "lines", "none"),
+    "recorder": ("auto", "native", "twin"),
+    "paths": ("relative", "absolute"),
+    "steps": ("auto", "none"),
+}
+
+_lock = threading.RLock()
+_active: Profile | None = None
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.RLock()  # another thread of the parent may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to record; see :func:`neuron_explorer.profile`."""
+
+    stacks: bool = True
+    shapes: bool = True
+    tensors: bool = False
+    source: str = "all"
+    user_code: tuple[str, ...] | None = None
+    recorder: str = "auto"
+    paths: str = "relative"
+    steps: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+
+
+def disabled() -> bool:
+    """Whether NEURON_EXPLORER_DISABLE turns every recording into a no-op."""
+    return os.environ.get(DISABLE_VARIABLE, "") not in ("", "0")
+
+
+class Profile:
+    """One recording; made by :func:`neuron_explorer.profile`.
+
+    Use it with ``with``, or call :meth:`start` and :meth:`stop`. A program that ends between
+    the two still gets its trace.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        schedule: Schedule | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        if schedule is not None and not isinstance(schedule, Schedule):
+            raise ValueError("schedule must come from neuron_explorer.schedule(...)")
+        self._disabled = disabled()
+        self._overwrite = overwrite
+        self._schedule = schedule
+        self._settings = settings or Settings()
+        self._rank, self._world_size = environment.rank_and_world_size()
+        self._output = output.output_path(path, self._rank)
+        self._error: Exception | None = None
+        self._result: ConvertResult | None = None
+        self._stats: dict[str, Any] = {}
+        self._reset()
+        if not self._disabled:
+            output.check_output(self._output, overwrite=overwrite)
+
+    def _reset(self) -> None:
+        self._backend: Backend | None = None
+        self._spool: Path | None = None
+        self._pid = -1
+        self._step = 0
+        self._paused_by_user = False
+        self._paused = False
+        self._failure_told = False
+        self._session: dict[str, Any] = {}
+        self._gc: GarbageCollections | None = None
+        self._sync: Synchronisations | None = None
+        self._switches: ContextSwitches | None = None
+
+    # What a user reads -----------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The trace file (absolute)."""
+        return self._output
+
+    @property
+    def recording(self) -> bool:
+        """Whether this object is between start and stop (paused or not)."""
+        return self._backend is not None and self._pid == os.getpid()
+
+    @property
+    def recorder(self) -> str:
+        """ "native" or "twin" once started, "" before."""
+        return self._backend.name if self._backend is not None else str(self._session.get("recorder", ""))
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Counters: events, tracing_ops (operators a compiler traced), dropped, threads, failed."""
+        if self._backend is not None and self._pid == os.getpid():
+            return dict(self._backend.stats())
+        return dict(self._stats)
+
+    @property
+    def result(self) -> ConvertResult | None:
+        """What the conversion reports, once the trace is written."""
+        return self._result
+
+    @property
+    def error(self) -> Exception | None:
+        """Why the trace could not be written, or None. What was recorded is then still in the spool."""
+        return self._error
+
+    # Start and stop --------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to record.
+
+        Raises:
+            OutputError: the trace cannot be written; nothing has been started.
+            ProfilerActiveError: another recording of this process is active.
+        """
+        if self._disabled:
+            return
+        self._take_turn()
+        try:
+            self._start()
+        except BaseException:
+            self._abort_start()
+            raise
+
+    def stop(self) -> None:
+        """End the recording and write the trace. Does nothing when none is active."""
+        with _lock:
+            if self._backend is None:
+                return
+            if self._pid != os.getpid():
+                self._leave_to_parent()
+                return
+            try:
+                self._stop_recorders()
+                self._write_trace()
+            finally:
+                self._release()
+
+    def __enter__(self) -> Profile:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.stop()
+            return
+        try:
+            self.stop()
+        except Exception as error:  # the program's own exception is the one to see
+            warn(f"the recording could not be ended: {_one_line(error)}")
+
+    # While it runs ---------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Mark the end of a step. With a schedule this is what moves it on."""
+        backend = self._backend
+        if backend is None or self._pid != os.getpid():
+            return
+        if not self._paused:
+            now = backend.now()
+            backend.add(STEP, "step", now, now, seq=self._step)
+            if self._switches is not None:
+                self._switches.sample()
+        self._step += 1
+        self._follow_schedule()
+        self._tell_failure()
+
+    def pause(self) -> None:
+        """Record nothing until :meth:`resume`. Steps are still counted."""
+        self._paused_by_user = True
+        self._apply_pause()
+
+    def resume(self) -> None:
+        """Record again (where the schedule, if there is one, says so)."""
+        self._paused_by_user = False
+        self._apply_pause()
+
+    # Inside ----------------------------------------------------------------------------
+
+    def _take_turn(self) -> None:
+        global _active
+        with _lock:
+            if _active is not None:
+                if _active._pid not in (-1, os.getpid()):
+                    raise ProfilerActiveError(
+                        "This process was forked from one that is recording, and is part of its recording (to "
+                        f"{_active.path}); start yours after the fork."
+                    )
+                raise ProfilerActiveError(
+                    f"A recording to {_active.path} is active in this process; end it before you start "
+                    "another (one profile() at a time)."
+                )
+            _active = self
+            self._pid = os.getpid()
+
+    def _start(self) -> None:
+        from neuron_explorer.trace.recorders.context_switches import ContextSwitches, unavailable
+        from neuron_explorer.trace.recorders.gc import GarbageCollections
+        from neuron_explorer.trace.recorders.select import choose
+        from neuron_explorer.trace.recorders.sync import Synchronisations
+
+        self._error, self._result, self._stats = None, None, {}
+        self._spool = output.claim_spool(self._output, overwrite=self._overwrite)
+        chosen = choose(self._settings.recorder)
+        self._session = self._describe_session(chosen.name, chosen.reason)
+        self._write_session()
+        backend = chosen.start(
+            self._spool,
+            stacks=self._settings.stacks,
+            shapes=self._settings.shapes,
+            tensors=self._settings.tensors,
+            use_map=output.mapping_is_safe(self._spool),
+        )
+        self._backend = backend
+        self._gc, self._sync = GarbageCollections(backend), Synchronisations(backend)
+        self._gc.start()
+        self._sync.start()
+        if not unavailable():
+            self._switches = ContextSwitches(backend)
+            self._switches.start()
+        self._session["capabilities"] = self._capabilities()
+        self._write_session()
+        atexit.register(self._at_exit)
+        self._follow_schedule()
+
+    def _abort_start(self) -> None:
+        backend, spool = self._backend, self._spool
+        self._stop_small_recorders()
+        if backend is not None:
+            with contextlib.suppress(Exception):
+                backend.stop()
+        if spool is not None:
+            import shutil
+
+            shutil.rmtree(spool, ignore_errors=True)
+        self._release()
+
+    def _stop_recorders(self) -> None:
+        backend = self._backend
+        assert backend is not None
+        if self._switches is not None and not self._paused:
+            self._switches.stop()
+        self._session["capabilities"] = self._capabilities()
+        self._stop_small_recorders()
+        live = _attempt(backend.stats, {})
+        counters = _attempt(backend.stop, {})
+        self._stats = {**live, **counters}
+        self._tell_failure()
+
+    def _stop_small_recorders(self) -> None:
+        for recorder in (self._gc, self._sync):
+            if recorder is not None:
+                recorder.stop()
+        self._gc = self._sync = self._switches = None
+
+    def _write_trace(self) -> None:
+        assert self._spool is not None
+        began = time.monotonic_ns()
+        try:
+            self._refresh_session()
+            from neuron_explorer.trace.convert import convert
+
+            self._result = convert(self._spool, self._output, extra={"stop_began_monotonic_ns": began})
+        except Exception as error:
+            self._error = error
+            warn(
+                f"the trace {self._output} could not be written ({_one_line(error)}). What was recorded is "
+                f"kept; build the trace with `neuron-explorer recover {self._spool}`.",
+            )
+        else:
+            self._warn_when_nothing_was_active()
+
+    def _warn_when_nothing_was_active(self) -> None:
+        if self._schedule is not None and self._step == 0 and self._schedule.phase(0) == "wait":
+            warn(
+                "a schedule was given, but prof.step() was never called, so nothing was recorded; "
+                "call prof.step() at the end of each step.",
+            )
+
+    def _release(self) -> None:
+        global _active
+        with _lock:
+            atexit.unregister(self._at_exit)
+            session = self._session
+            self._reset()
+            self._session = session
+            if _active is self:
+                _active = None
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: end its part of the recording, touch nothing of the parent's."""
+        global _active
+        backend = self._backend
+        self._stop_small_recorders()
+        if backend is not None:
+            _attempt(backend.stop, {})
+        self._backend = None
+        if _active is self:
+            _active = None
+
+    def _at_exit(self) -> None:
+        if self._pid == os.getpid():
+            self.stop()
+
+    def _follow_schedule(self) -> None:
+        if self._schedule is None:
+            return
+        self._apply_pause()
+        backend = self._backend
+        if backend is not None and not self._paused and self._schedule.opens_window(self._step):
+            now = backend.now()
+            backend.add(WINDOW, "active", now, now, seq=self._step)
+
+    def _apply_pause(self) -> None:
+        backend = self._backend
+        if backend is None or self._pid != os.getpid():
+            return
+        waiting = self._schedule is not None and self._schedule.phase(self._step) == "wait"
+        wanted = self._paused_by_user or waiting
+        now = backend.now()
+        if wanted and not self._paused:
+            if self._switches is not None:
+                self._switches.sample()
+            backend.add(PAUSE, "pause", now, now, seq=self._step)
+            backend.pause()
+        elif self._paused and not wanted:
+            backend.resume()
+            backend.add(RESUME, "resume", now, now, seq=self._step)
+            if self._switches is not None:
+                self._switches.start()
+        self._paused = wanted
+
+    def _tell_failure(self) -> None:
+        backend = self._backend
+        if self._failure_told or backend is None:
+            return
+        stats = self._stats or _attempt(backend.stats, {})
+        reason = stats.get("failed") or stats.get("reason_stopped")
+        if reason:
+            self._failure_told = True
+            warn(
+                f"recording to {self._output} stopped early: {reason}. The program goes on; the trace holds "
+                "what was recorded until then.",
+            )
+
+    def _describe_session(self, recorder: str, reason: str) -> dict[str, Any]:
+        settings = asdict(self._settings)
+        if self._schedule is not None:
+            settings["schedule"] = asdict(self._schedule)
+        return {
+            "spool_version": 1,
+            "output": self._output.name,
+            "start_unix_ns": time.time_ns(),
+            "start_monotonic_ns": time.monotonic_ns(),
+            "pid": os.getpid(),
+            "rank": self._rank,
+            "world_size": self._world_size,
+            "settings": settings,
+            "versions": environment.versions(),
+            "device": environment.device_facts(),
+            "cwd": os.getcwd(),
+            "user_code": environment.user_code_rules(self._settings.user_code),
+            "script": environment.script_name(),
+            "recorder": recorder,
+            "recorder_reason": reason,
+            "capabilities": {},
+        }
+
+    def _refresh_session(self) -> None:
+        """What the program may have set up only after the start: device and process group."""
+        self._session["device"] = environment.device_facts()
+        self._session["rank"], self._session["world_size"] = environment.rank_and_world_size()
+        self._write_session()
+
+    def _capabilities(self) -> dict[str, Any]:
+        from neuron_explorer.trace.recorders.capabilities import capabilities
+
+        return capabilities(
+            recorder=str(self._session["recorder"]),
+            stacks=self._settings.stacks,
+            shapes=self._settings.shapes,
+            tensors=self._settings.tensors,
+            sync_started=self._sync is not None and self._sync.started,
+            switches=self._switches is not None,
+        )
+
+    def _write_session(self) -> None:
+        assert self._spool is not None
+        target = self._spool / "session.json"
+        temporary = target.with_suffix(".tmp")
+        temporary.write_text(json.dumps(self._session), encoding="utf-8")
+        temporary.replace(target)
+
+
+def start_child(spool: Path) -> bool:
+    """Record this spawned process as part of the recording in ``spool``, until it exits.
+
+    Returns whether it does: never raises, since the program did not ask for it here. Only
+    the native recorder joins; the parent's conversion picks the result up.
+    """
+    try:
+        settings = json.loads((spool / "session.json").read_text(encoding="utf-8"))["settings"]
+        from neuron_explorer import _native
+        from neuron_explorer.trace.recorders.native import NativeBackend
+
+        backend = NativeBackend(_native.load())
+        backend.start(
+            spool,
+            stacks=bool(settings["stacks"]),
+            shapes=bool(settings["shapes"]),
+            tensors=bool(settings["tensors"]),
+            use_map=output.mapping_is_safe(spool),
+            role="spawned",
+        )
+    except Exception:
+        return False
+    pid = os.getpid()
+
+    def stop() -> None:
+        if os.getpid() == pid:
+            with contextlib.suppress(Exception):
+                backend.stop()
+
+    # A multiprocessing child ends without running `atexit`; its own finalisers do run.
+    from multiprocessing import util
+
+    util.Finalize(None, stop, exitpriority=-100)
+    return True
+
+
+def _attempt(function: Callable[[], dict[str, Any]], default: dict[str, Any]) -> dict[str, Any]:
+    """The result of a recorder's function; a recorder that fails must not end the program."""
+    try:
+        return function()
+    except Exception as error:
+        warn(f"the recorder failed: {_one_line(error)}")
+        return default
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text or type(error).__name__
