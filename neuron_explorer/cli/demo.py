@@ -11,13 +11,11 @@ from neuron_explorer.errors import NeuronExplorerError
 
 
 def demo(
-    directory: Annotated[
-        Path, typer.Option("--dir", help="Where the program and its trace are put.")
-    ] = Path("neuron-explorer-demo"),
+    directory: Annotated[Path, typer.Option("--dir", help="Where the program and its trace are put.")] = Path(
+        "neuron-explorer-demo"
+    ),
     steps: Annotated[int, typer.Option("--steps", min=1, help="Training steps.")] = 40,
-    serve: Annotated[
-        bool, typer.Option("--serve/--no-serve", help="Serve the explorer at the end.")
-    ] = True,
+    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve the explorer at the end.")] = True,
     port: Annotated[
         int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")
     ] = 8050,

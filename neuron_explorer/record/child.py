@@ -39,19 +39,20 @@ def _start(spool: Path) -> None:
         tensors=settings["tensors"],
         use_map=mapping_is_safe(spool),
     )
-    _sign(spool, not_before=before)
+    _sign(spool, not_before=before, recorded_process=int(session["pid"]))
     recorders = [GarbageCollections(backend), Synchronisations(backend)]
     for recorder in recorders:
         recorder.start()
     _at_end(lambda: _stop(backend, recorders))
 
 
-def _sign(spool: Path, *, not_before: int) -> None:
+def _sign(spool: Path, *, not_before: int, recorded_process: int) -> None:
     """Say in ``process.json`` that this process was spawned, and what it is called."""
     import multiprocessing
     import os
 
-    parent = multiprocessing.parent_process()
+    # The system's parent of a fork server's child is the fork server, which does nothing.
+    spawned_directly = "--multiprocessing-fork" in sys.orig_argv
     for directory in spool.glob(f"p{os.getpid()}*"):
         file = directory / "process.json"
         if not file.exists() or file.stat().st_mtime_ns < not_before - 1_000_000_000:
@@ -62,7 +63,7 @@ def _sign(spool: Path, *, not_before: int) -> None:
         facts.update(
             role="spawned",
             name=multiprocessing.current_process().name,
-            parent_pid=parent.pid if parent is not None else os.getppid(),
+            parent_pid=os.getppid() if spawned_directly else recorded_process,
         )
         temporary = file.with_suffix(".tmp")
         temporary.write_text(json.dumps(facts), encoding="utf-8")

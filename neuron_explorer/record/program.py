@@ -148,7 +148,7 @@ def _describe(
         __spec__=spec,
     )
     if sys.version_info < (3, 14):
-        main.__dict__["__annotations__"] = {}
+        main.__annotations__ = {}
 
 
 def _drop_own_path_entry(index: int) -> None:

@@ -25,7 +25,9 @@ print("__cached__" in globals() and __cached__, len(sys.argv))
     "exit_hard": {"s.py": "import os; print('x', flush=True); os._exit(5)"},
     "killed": {"s.py": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"},
     "terminated": {"s.py": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"},
-    "interrupted": {"s.py": "import os, signal; os.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass"},
+    "interrupted": {
+        "s.py": "import os, signal; os.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass"
+    },
     "exception": {
         "s.py": """
 def inner():
@@ -51,7 +53,9 @@ sys.excepthook = hook
 raise ValueError("mine")
 """
     },
-    "recursion": {"s.py": "def f(n):\n    return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError:\n    print('deep')"},
+    "recursion": {
+        "s.py": "def f(n):\n    return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError:\n    print('deep')"
+    },
     "at_exit": {
         "s.py": """
 import atexit, threading, time
@@ -115,18 +119,31 @@ print("parent saw", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     "subprocess": {
         "s.py": """
 import subprocess, sys
-print(subprocess.run([sys.executable, "-c", "import sys; print(len(sys.path[0]))"], capture_output=True).stdout)
+child = [sys.executable, "-c", "import sys; print(len(sys.path[0]))"]
+print(subprocess.run(child, capture_output=True).stdout)
 """
     },
 }
 
 MODULES: dict[str, tuple[str, dict[str, str]]] = {
     "plain": ("m", {"m.py": PROGRAMS["facts"]["s.py"].replace("__spec__", "__spec__.name")}),
-    "package": ("pkg", {"pkg/__init__.py": "print('init')", "pkg/__main__.py": "from .x import Y; print(Y, __name__)",
-                        "pkg/x.py": "Y = 1"}),
-    "relative": ("pkg.x", {"pkg/__init__.py": "", "pkg/x.py": "import sys; from . import y; print(y.Z, __package__, sys.argv)",
-                           "pkg/y.py": "Z = 2"}),
+    "package": (
+        "pkg",
+        {
+            "pkg/__init__.py": "print('init')",
+            "pkg/__main__.py": "from .x import Y; print(Y, __name__)",
+            "pkg/x.py": "Y = 1",
+        },
+    ),
+    "relative": (
+        "pkg.x",
+        {
+            "pkg/__init__.py": "",
+            "pkg/x.py": "import sys; from . import y; print(y.Z, __package__, sys.argv)",
+            "pkg/y.py": "Z = 2",
+        },
+    ),
     "raises": ("m", {"m.py": "def f():\n    raise KeyError('k')\nf()"}),
     "spawn": ("pkg.s", {"pkg/__init__.py": "", "pkg/s.py": PROGRAMS["spawn"]["s.py"]}),
-    "stdlib": ("json.tool", {"-": ""}),
-}  # fmt: skip
+    "stdlib": ("json.tool", {}),
+}

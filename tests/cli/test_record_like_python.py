@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from programs_as_python import MODULES, PROGRAMS  # noqa: E402
+from programs_as_python import MODULES, PROGRAMS
 
 sys.path.pop(0)
 
@@ -38,8 +38,6 @@ def both(command: list[str], directory: Path) -> tuple[tuple[int, str, str], tup
 
 def lay_out(files: dict[str, str], directory: Path) -> None:
     for name, text in files.items():
-        if name == "-":
-            continue
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -73,7 +71,13 @@ def test_script_of_another_directory_and_through_a_link(tmp_path: Path) -> None:
     lay_out({"real/s.py": PROGRAMS["facts"]["s.py"] + "\nimport beside", "real/beside.py": ""}, tmp_path)
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "l.py").symlink_to(tmp_path / "real" / "s.py")
-    for script in ("real/s.py", "./real/s.py", "links/../real/s.py", "links/l.py", str(tmp_path / "real" / ".." / "real" / "s.py")):
+    for script in (
+        "real/s.py",
+        "./real/s.py",
+        "links/../real/s.py",
+        "links/l.py",
+        str(tmp_path / "real" / ".." / "real" / "s.py"),
+    ):
         ours, pythons = both([script], tmp_path)
         assert ours == pythons
         assert ours[0] == 0

@@ -71,11 +71,15 @@ def test_ci_script_is_a_working_shell_script() -> None:
     assert "CI=true" in text and "make --no-print-directory test" in text
 
 
-def test_a_torch_that_is_there_is_kept(install: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torch_that_is_there_is_kept(
+    install: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commands: list[tuple[str, ...]] = []
     monkeypatch.setattr(install, "make_environment", lambda environment: Path(sys.executable))
     monkeypatch.setattr(install, "installed_torch", lambda python: "2.9.1+local")
-    monkeypatch.setattr(install, "pip", lambda python, *arguments, check=True: commands.append(arguments) or True)
+    monkeypatch.setattr(
+        install, "pip", lambda python, *arguments, check=True: commands.append(arguments) or True
+    )
     monkeypatch.setattr(sys, "argv", ["install.py", str(tmp_path), "--extra", "test"])
     assert install.main() == 0
     (command,) = commands
@@ -83,10 +87,14 @@ def test_a_torch_that_is_there_is_kept(install: ModuleType, tmp_path: Path, monk
     assert "torch==2.9.1+local\n" in (tmp_path / "constraints.txt").read_text()
 
 
-def test_without_a_cpu_index_the_package_index_serves(install: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cpu_index_the_package_index_serves(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commands: list[tuple[str, ...]] = []
     monkeypatch.setattr(install, "reachable", lambda host: False)
-    monkeypatch.setattr(install, "pip", lambda python, *arguments, check=True: commands.append(arguments) or True)
+    monkeypatch.setattr(
+        install, "pip", lambda python, *arguments, check=True: commands.append(arguments) or True
+    )
     install.install_cpu_torch(Path("python"))
     (command,) = commands
     assert install.CPU_INDEX not in command and command[-1].startswith("torch==")

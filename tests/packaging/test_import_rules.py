@@ -50,7 +50,9 @@ print("all of them")
     assert out == "all of them\n"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["record", "--help"], ["info", "nowhere.parquet"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["record", "--help"], ["info", "nowhere.parquet"]], ids=" ".join
+)
 def test_light_commands_load_nothing_heavy(arguments: list[str]) -> None:
     out = run(f"""
 import contextlib, io, sys

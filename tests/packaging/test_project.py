@@ -48,7 +48,10 @@ def test_ci_runs_the_torch_that_is_pinned() -> None:
 
 
 def test_both_scripts_are_the_same_command() -> None:
-    assert re.findall(r'^(\S+) = "neuron_explorer\.cli\.main:run"$', PYPROJECT, re.M) == ["neuron-explorer", "nxplorer"]
+    assert re.findall(r'^(\S+) = "neuron_explorer\.cli\.main:run"$', PYPROJECT, re.M) == [
+        "neuron-explorer",
+        "nxplorer",
+    ]
 
 
 def test_wheel_carries_sources_and_assets(tmp_path: Path) -> None:
@@ -63,7 +66,8 @@ def test_wheel_carries_sources_and_assets(tmp_path: Path) -> None:
     on_disk = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "neuron_explorer").rglob("*")
-        if path.suffix in (".py", ".cpp", ".h", ".js", ".css", ".svg", ".typed") and "__pycache__" not in path.parts
+        if path.suffix in (".py", ".cpp", ".h", ".js", ".css", ".svg", ".typed")
+        and "__pycache__" not in path.parts
     }
     assert on_disk <= packed
     assert any(name.endswith(".cpp") for name in packed)
