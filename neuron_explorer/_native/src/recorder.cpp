@@ -113,6 +113,12 @@ static Session* adopt_child() {
 struct ThreadExit {
   bool armed = false;
   ~ThreadExit() {
+    while (t_free != nullptr) {
+      FreeContext* next = t_free->next;
+      ::free(t_free);
+      t_free = next;
+    }
+    t_free_count = 256;  // what is deleted from here on goes to the allocator
     ThreadState* t = t_state;
     t_state = nullptr;
     Session* s = g_session.load();
