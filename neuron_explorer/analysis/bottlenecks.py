@@ -84,7 +84,7 @@ def by_op(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection: 
         f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, count(*) AS calls, {_LEAVES} AS launches, "
         "median(duration) FILTER (duration >= 0) AS median_ns, "
         "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
-        "count(DISTINCT module) AS n_modules, list(DISTINCT module)[1:4096] AS modules "
+        "list(DISTINCT module)[1:4096] AS modules "
         f"FROM events WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name"
     )
     return _table(trace, "op", sel, sql, limit, lambda r: r["name"] or "")
@@ -128,6 +128,21 @@ def by_line(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection
         f"FROM events WHERE {sel.where} AND {kinds_sql(_TOTAL_KINDS)} GROUP BY 1, 2, 3 HAVING calls > 0"
     )
     return _table(trace, "line", sel, sql, limit, lambda r: f"{r['file']}:{r['line']}" if r["file"] else "")
+
+
+def ops_on_line(
+    trace: Trace, file: str, line: int, period: str = "auto", *, limit: int = 50, selection: Selection | None = None
+) -> Table:
+    """A row per operator that ran for one source line."""
+    sel = selection or select(trace, period)
+    sql = (
+        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, count(*) AS calls, {_LEAVES} AS launches, "
+        "median(duration) FILTER (duration >= 0) AS median_ns, "
+        "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
+        "list(DISTINCT module)[1:4096] AS modules "
+        f"FROM events WHERE {sel.where} AND {kinds_sql(_LINE_KINDS)} AND file = ? AND line = ? GROUP BY name"
+    )
+    return _table(trace, "op_on_line", sel, sql, limit, lambda r: r["name"] or "", (file, line))
 
 
 def by_module(
@@ -177,11 +192,14 @@ def _total() -> str:
     return "CAST(coalesce(sum(duration) FILTER (duration >= 0), 0) AS BIGINT)"
 
 
-def _table(trace: Trace, by: str, sel: Selection, sql: str, limit: int, key: Any) -> Table:  # noqa: ANN401
+def _table(
+    trace: Trace, by: str, sel: Selection, sql: str, limit: int, key: Any, params: tuple[Any, ...] = ()
+) -> Table:
     ordered = trace.sql_arrow(
         f"WITH t AS ({sql}) SELECT *, count(*) OVER () AS all_rows, "
         "CAST(sum(self_ns) OVER () AS BIGINT) AS all_self FROM t "
-        f"ORDER BY self_ns DESC, total_ns DESC LIMIT {int(limit)}"
+        f"ORDER BY self_ns DESC, total_ns DESC LIMIT {int(limit)}",
+        params,
     ).to_pylist()
     code = SourceLines(trace)
     rows = []
@@ -206,7 +224,7 @@ def _table(trace: Trace, by: str, sel: Selection, sql: str, limit: int, key: Any
     return Table(by, tuple(rows), total_rows, all_self, rest, sel, _notes(trace, sel))
 
 
-def _row(key: str, r: Mapping[str, Any], sel: Selection, **extra: Any) -> Row:  # noqa: ANN401
+def _row(key: str, r: Mapping[str, Any], sel: Selection, **extra: Any) -> Row:
     steps = sel.steps
     return Row(
         key=key,

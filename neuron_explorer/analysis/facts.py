@@ -153,7 +153,7 @@ def _device(device: Mapping[str, Any]) -> str:
     return f"{kind}, {name}" if name and name.lower() != kind.lower() else kind
 
 
-def _iso(unix_ns: Any) -> str:  # noqa: ANN401
+def _iso(unix_ns: Any) -> str:
     if not _is_int(unix_ns) or unix_ns <= 0:
         return ""
     try:
@@ -171,9 +171,9 @@ def _size(path: str) -> int:
         return -1
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401
+def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _is_int(value: Any) -> bool:  # noqa: ANN401
+def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)

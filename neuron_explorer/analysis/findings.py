@@ -214,7 +214,7 @@ def _slow_steps(steps: StepTimes) -> list[Finding]:
     return [
         Finding(
             "slow_steps", "cost",
-            f"{q.plural(len(slow), 'steady step')} of {steps.steady} took over {SLOW_STEP:g} times the median",
+            f"{len(slow)} of {steps.steady} steady steps took over {SLOW_STEP:g} times the median",
             f"Step {worst.step} took {q.duration(worst.duration)}, the median is {q.duration(steps.median_ns)}.",
             f"up to {q.share(lost / whole)} of steady time", lost / whole, step=worst.step,
         )  # fmt: skip

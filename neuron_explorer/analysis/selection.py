@@ -8,8 +8,10 @@ and would make shares exceed the whole.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
+
+from neuron_explorer.trace.schema import PHASES
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -171,3 +173,15 @@ def _extent(trace: Trace) -> int:
         'SELECT max("start" + greatest(duration, 0)) - min("start") FROM events WHERE "start" >= 0'
     )
     return int(rows.column(0)[0].as_py() or 0)
+
+
+def in_phase(selection: Selection, phase: str) -> Selection:
+    """The same selection, one phase of it; shares stay shares of the whole.
+
+    Raises ValueError for a phase that the schema does not know.
+    """
+    if phase not in PHASES:
+        raise ValueError(f"phase must be one of {', '.join(PHASES)}, not {phase!r}")
+    return replace(
+        selection, where=f"{selection.where} AND phase = '{phase}'", note=f"{selection.note}; {phase} only"
+    )

@@ -1,0 +1,173 @@
+/* Links without reloading, the theme switch, CSV, keys, and what the grid needs. */
+(function () {
+  "use strict";
+
+  /* Links: any left click on an address of a page of this app. */
+  function go(href, merge) {
+    var url = new URL(href, window.location.href);
+    if (merge && url.pathname === window.location.pathname) {
+      var now = new URLSearchParams(window.location.search);
+      url.searchParams.forEach(function (value, key) { now.set(key, value); });
+      url.search = now.toString();
+    }
+    var moved = url.pathname !== window.location.pathname;
+    window.history.pushState({}, "", url.pathname + url.search + url.hash);
+    window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
+    if (moved) {
+      window.scrollTo(0, 0);
+    }
+  }
+
+  document.addEventListener("click", function (event) {
+    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) {
+      return;
+    }
+    var target = event.target.closest ? event.target : event.target.parentElement;
+    var themed = target.closest("[data-theme-choice]");
+    if (themed) {
+      window.nxTheme.choose(themed.dataset.themeChoice);
+      return;
+    }
+    var exported = target.closest("[data-csv]");
+    if (exported) {
+      exportCsv(exported.dataset.csv, exported.dataset.csvName);
+      return;
+    }
+    var link = target.closest("a[href]");
+    if (!link || link.target || link.hasAttribute("download")) {
+      return;
+    }
+    var url = new URL(link.href, window.location.href);
+    if (url.origin === window.location.origin && url.pathname.startsWith("/t/")) {
+      event.preventDefault();
+      var open = link.closest("details[open]");
+      if (open) { open.open = false; }
+      go(link.href, link.dataset.merge === "1");
+    }
+  });
+
+  /* The theme buttons come with the layout: mark the chosen one when they appear. */
+  new MutationObserver(function (changes, observer) {
+    if (document.querySelector("[data-theme-choice]")) {
+      window.nxTheme.apply();
+      observer.disconnect();
+    }
+  }).observe(document.documentElement, { childList: true, subtree: true });
+
+  /* Keys: "/" searches, Enter searches the tables, Escape leaves a field. */
+  document.addEventListener("keydown", function (event) {
+    var at = event.target;
+    var typing = at && (at.tagName === "INPUT" || at.tagName === "TEXTAREA" || at.isContentEditable);
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented) {
+      var field = document.querySelector("#quick-search, #quick-search-box input");
+      if (field) {
+        event.preventDefault();
+        field.focus();
+        field.select();
+      }
+    } else if (event.key === "Enter" && at && at.closest && at.closest("#quick-search-box")) {
+      var trace = window.location.pathname.split("/")[2];
+      if (trace) {
+        var query = new URLSearchParams({ by: "line", q: at.value });
+        var here = window.location.pathname.endsWith("/bottlenecks");
+        if (here) {
+          setField("bottleneck-filter", at.value);
+        } else {
+          go("/t/" + trace + "/bottlenecks?" + query.toString());
+        }
+      }
+    } else if (event.key === "Enter" && at && at.classList && at.classList.contains("ag-cell")) {
+      var inside = at.querySelector("a[href]");
+      if (inside) { inside.click(); }
+    } else if (event.key === "Escape" && typing) {
+      at.blur();
+    }
+  });
+
+  function setField(id, value) {
+    window.dash_clientside.set_props(id, { value: value });
+  }
+
+  /* CSV of the rows that a grid shows, in their order. */
+  var RISKY = /^[=+\-@\t\r]/;
+
+  function csvCell(value) {
+    if (value === null || value === undefined) { return ""; }
+    if (typeof value === "number") { return String(value); }
+    var text = String(value);
+    if (RISKY.test(text)) { text = "'" + text; }
+    return /[",\n\r;]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
+  }
+
+  function exportCsv(gridId, name) {
+    var api = window.dash_ag_grid && window.dash_ag_grid.getApi(gridId);
+    if (!api) { return; }
+    var columns = api.getAllDisplayedColumns().filter(function (column) { return column.getColDef().headerName; });
+    var lines = [columns.map(function (column) { return csvCell(column.getColDef().headerName); }).join(",")];
+    api.forEachNodeAfterFilterAndSort(function (node) {
+      lines.push(columns.map(function (column) {
+        return csvCell(api.getCellValue({ rowNode: node, colKey: column }));
+      }).join(","));
+    });
+    var blob = new Blob(["\ufeff" + lines.join("\r\n") + "\r\n"], { type: "text/csv;charset=utf-8" });
+    var link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = (name || "table") + ".csv";
+    document.body.appendChild(link);
+    link.click();
+    link.remove();
+    setTimeout(function () { URL.revokeObjectURL(link.href); }, 10000);
+  }
+
+  /* Functions and cells of the grid. Cells are text or links; nothing is parsed as markup. */
+  var functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
+  functions.nxNumber = function (value, digits) {
+    if (value === null || value === undefined) { return "–"; }
+    return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  };
+
+  var cells = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
+  cells.NxLink = function (props) {
+    var href = props.data && props.data[props.href];
+    if (!href || !props.value) { return props.value || ""; }
+    return window.React.createElement("a", { href: href, "data-merge": props.href === "href" ? "1" : undefined, tabIndex: -1 }, props.value);
+  };
+  cells.NxShare = function (props) {
+    var text = functions.nxNumber(props.value, 1);
+    var width = Math.max(0, Math.min(100, props.value || 0));
+    return window.React.createElement("div", { className: "share-cell" },
+      window.React.createElement("span", { className: "share-bar", style: { width: width + "%" } }),
+      window.React.createElement("span", { className: "share-number" }, text));
+  };
+
+  /* State of the table in the address, without a new entry in the history. */
+  function keep(changes) {
+    var now = new URLSearchParams(window.location.search);
+    Object.keys(changes).forEach(function (key) {
+      if (changes[key]) { now.set(key, changes[key]); } else { now.delete(key); }
+    });
+    var query = now.toString();
+    window.history.replaceState(window.history.state, "", window.location.pathname + (query ? "?" + query : ""));
+  }
+
+  var clientside = (window.dash_clientside = window.dash_clientside || {});
+  clientside.nx = Object.assign(clientside.nx || {}, {
+    quickFilter: function (text, options) {
+      keep({ q: text || "" });
+      return Object.assign({}, options, { quickFilterText: text || "" });
+    },
+    gridState: function (columns, filters, name) {
+      var sorted = (columns || []).filter(function (column) { return column.sort; })[0];
+      var filled = filters && Object.keys(filters).length;
+      keep({ sort: sorted ? sorted.colId + ":" + sorted.sort : "", filter: filled ? JSON.stringify(filters) : "" });
+      return name;
+    },
+    stepClicked: function (click, pathname) {
+      var point = click && click.points && click.points[0];
+      if (point && pathname) {
+        go("/t/" + pathname.split("/")[2] + "/timeline?step=" + Number(point.customdata));
+      }
+      return window.dash_clientside.no_update;
+    },
+  });
+})();

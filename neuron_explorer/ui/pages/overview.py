@@ -1,0 +1,90 @@
+"""Overview: what to do first, a step and its parts, step times, the lines that cost most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dash import html
+
+from neuron_explorer.analysis import quantity as q
+from neuron_explorer.analysis.bottlenecks import Table, by_line
+from neuron_explorer.analysis.facts import RunFacts, run_facts
+from neuron_explorer.analysis.findings import Finding, findings
+from neuron_explorer.analysis.phases import Breakdown, time_by_phase
+from neuron_explorer.analysis.selection import Selection, select
+from neuron_explorer.analysis.steps import StepTimes, step_times
+from neuron_explorer.ui.cache import cached
+from neuron_explorer.ui.components.breakdown import breakdown_card
+from neuron_explorer.ui.components.card import segmented
+from neuron_explorer.ui.components.cost_table import lines_card
+from neuron_explorer.ui.components.findings import findings_card
+from neuron_explorer.ui.components.step_chart import step_card
+from neuron_explorer.ui.page import Page, Search, page_url
+
+if TYPE_CHECKING:
+    from neuron_explorer.trace.store import Trace
+
+
+@dataclass(frozen=True)
+class OverviewData:
+    """What the page shows."""
+
+    facts: RunFacts
+    selection: Selection
+    steps: StepTimes
+    breakdown: Breakdown
+    lines: Table
+    findings: tuple[Finding, ...]
+
+
+def data(trace: Trace, search: Search) -> OverviewData:
+    """The page's data; ``period=all`` in the query takes the whole run."""
+    period = "all" if search.get("period") == "all" else "auto"
+    selection = cached(trace, select, period)
+    facts = cached(trace, run_facts)
+    steps = cached(trace, step_times)
+    breakdown = cached(trace, time_by_phase, period)
+    lines = cached(trace, by_line, period)
+    return OverviewData(facts, selection, steps, breakdown, lines, findings(facts, steps, breakdown, lines))
+
+
+def layout(trace_id: str, trace: Trace, search: Search) -> Any:
+    """Draw it."""
+    d = data(trace, search)
+    period = "all" if search.get("period") == "all" else ""
+    return html.Div(
+        [
+            _scope(d, trace_id, period),
+            findings_card(d.findings, trace_id, period),
+            html.Div(
+                [breakdown_card(d.breakdown, d.steps, trace_id, period), step_card(d.steps, trace_id)],
+                className="columns",
+            ),
+            lines_card(d.lines, trace_id, period),
+        ],
+        className="page",
+    )
+
+
+def _scope(d: OverviewData, trace_id: str, period: str) -> html.Div:
+    choices = []
+    if d.steps.steady:
+        choices = [
+            ("Steady steps", page_url(trace_id, "/overview"), period != "all"),
+            ("Whole run", page_url(trace_id, "/overview", {"period": "all"}), period == "all"),
+        ]
+    unseen = len(d.facts.not_observed)
+    said: list[Any] = [f"{d.selection.note[:1].upper()}{d.selection.note[1:]}. "]
+    if not d.selection.time.is_execution or d.facts.emulated:
+        said.append(f"Times are {d.selection.time.text}. ")
+    if unseen:
+        said.append(html.A(f"{q.plural(unseen, 'thing')} not observed", href=page_url(trace_id, "/about")))
+    return html.Div(
+        [html.H1("Overview", className="visually-hidden"), html.P(said, className="scope-text"),
+         *([segmented("Steps in the figures", choices)] if choices else [])],
+        className="scope",
+    )  # fmt: skip
+
+
+PAGE = Page(path="/overview", name="Overview", section="", layout=layout, data=data, follows=("period",))

@@ -1,0 +1,169 @@
+"""Serve the explorer at a loopback address, and print the one URL that opens it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from neuron_explorer.errors import BadTraceError, NeuronExplorerError
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+TRIES: Final = 50
+"""Ports after the wanted one that are tried when it is taken."""
+THREADS: Final = 8
+
+
+class AddressError(NeuronExplorerError):
+    """An address that cannot be listened on."""
+
+    exit_code = 2
+
+
+def trace_paths(paths: Sequence[Path | str]) -> list[Path]:
+    """The files to serve; a directory stands for the ``*.parquet`` in it, in name order.
+
+    Raises BadTraceError for a directory without any.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(p for p in path.glob("*.parquet") if p.is_file())
+            if not inside:
+                raise BadTraceError(f"{path} holds no *.parquet file; name a trace or a directory with traces")
+            found += inside
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def listen(host: str, port: int, tries: int = TRIES) -> socket.socket:
+    """A listening socket on the port, or on the next free one; port 0 takes any.
+
+    Raises AddressError where the address cannot be used.
+    """
+    if host in ("", "0.0.0.0", "::", "[::]", "*"):
+        raise AddressError(
+            f"--host {host or '(empty)'} would listen on every network of this machine; name one address"
+        )
+    host = host.strip("[]")
+    last: OSError | None = None
+    for candidate in range(port, port + tries) if port else (0,):
+        if candidate > 65535:
+            break
+        try:
+            family, kind, proto, _, address = socket.getaddrinfo(host, candidate, type=socket.SOCK_STREAM)[0]
+            server = socket.socket(family, kind, proto)
+        except OSError as error:
+            raise AddressError(f"cannot listen on {host}: {error.strerror or error}") from error
+        try:
+            if os.name != "nt":
+                server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind(address)
+            server.listen(128)
+            return server
+        except OSError as error:
+            server.close()
+            last = error
+            if error.errno not in _TAKEN:
+                break
+    said = last.strerror if last is not None and last.strerror else "no free port"
+    raise AddressError(f"cannot listen on {host} port {port}: {said}; choose another --host or --port")
+
+
+def _taken() -> tuple[int, ...]:
+    import errno
+
+    return (errno.EADDRINUSE, errno.EACCES, getattr(errno, "WSAEADDRINUSE", errno.EADDRINUSE))
+
+
+_TAKEN: Final = _taken()
+
+
+def has_display() -> bool:
+    """Whether a browser on this machine can show a page to the user."""
+    if os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"):
+        return False
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def announcement(host: str, wanted: int, port: int, token: str, display: bool) -> list[str]:
+    """What is printed at start: one URL, and how to reach it from elsewhere."""
+    from neuron_explorer.ui.security import host_name
+
+    lines = []
+    if wanted and port != wanted:
+        lines.append(f"Port {wanted} is taken; using {port}.")
+    if host not in LOOPBACK:
+        lines.append(f"Warning: {host} can be reached over the network, without encryption. The token is all that guards it.")
+    lines.append(f"Neuron Explorer: http://{host_name(host)}:{port}/?token={token}")
+    if not display:
+        target = host_name(host) if host not in LOOPBACK else "127.0.0.1"
+        lines.append(
+            f"From another machine: ssh -L {port}:{target}:{port} {socket.gethostname()}   (then open the address there)"
+        )
+    lines.append("Ctrl-C stops it.")
+    return lines
+
+
+def serve(
+    paths: Sequence[Path | str],
+    host: str = "127.0.0.1",
+    port: int = 8050,
+    open_browser: bool = False,
+    *,
+    say: Any = None,
+) -> None:
+    """Serve traces until Ctrl-C.
+
+    ``paths``: traces, or directories with traces. Raises BadTraceError for a file that is
+    no trace (the first one is read before anything is served) and AddressError for an
+    address that cannot be used.
+    """
+    from neuron_explorer.ui.registry import Registry
+    from neuron_explorer.ui.security import new_token
+
+    files = trace_paths(paths)
+    if not files:
+        raise BadTraceError("no trace was named; neuron-explorer serve trace.parquet")
+    registry = Registry(files)
+    for entry in registry.entries():
+        registry.get(entry.id)
+    listener = listen(host, port)
+    bound = int(listener.getsockname()[1])
+    token = new_token()
+    tell = say or (lambda text: print(text, flush=True))
+    for line in announcement(host, port, bound, token, has_display()):
+        tell(line)
+    from waitress.server import create_server
+
+    from neuron_explorer.ui.app import create_app, warm
+
+    hosts = () if host in LOOPBACK else (host,)
+    app = create_app(files, token=token, port=bound, hosts=hosts, registry=registry)
+    server = create_server(
+        app.server, sockets=[listener], threads=THREADS, ident=None, channel_timeout=120,
+        max_request_body_size=1 << 20, max_request_header_size=1 << 16,
+    )  # fmt: skip
+    warm(registry)
+    if open_browser:
+        _open(f"http://{host}:{bound}/?token={token}")
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.close()
+        listener.close()
+
+
+def _open(url: str) -> None:
+    import threading
+    import webbrowser
+
+    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
