@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-TRAIN = '''\
+TRAIN = """\
 import torch
 import torch.nn.functional as F
 
@@ -37,8 +37,8 @@ def main(steps: int = 100) -> None:
 
 if __name__ == "__main__":
     main()
-'''
-MODEL = '''\
+"""
+MODEL = """\
 import torch
 from torch import nn
 import torch.nn.functional as F
@@ -76,7 +76,7 @@ class GPT(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
-'''
+"""
 MAIN, WORKER, STEPS, GC = 1, 2, 0, 3
 
 
@@ -125,7 +125,12 @@ def step_template(layers: int, stack_depth: int = 8) -> Template:
     t = Template()
     base = 0
     for i in range(stack_depth):
-        base = t.frame(base, "train.py", line_of('main()', TRAIN) if i == 0 else 7 + i % 3, f"launch_{i}" if i else "<module>")
+        base = t.frame(
+            base,
+            "train.py",
+            line_of("main()", TRAIN) if i == 0 else 7 + i % 3,
+            f"launch_{i}" if i else "<module>",
+        )
 
     def at(file: str, text: str, function: str, module: str | None = None, parent: int = base) -> dict:
         line = line_of(text, TRAIN if file == "train.py" else MODEL)
@@ -141,7 +146,9 @@ def step_template(layers: int, stack_depth: int = 8) -> Template:
         forward.append((name, i, where))
 
     def simple(name: str, where: dict, ns: float, back: str, shape: str) -> None:
-        i = t.op(name, where, ns, ("aten::empty.memory_format", 400), shapes=shape, dtypes='["float32", "float32"]')
+        i = t.op(
+            name, where, ns, ("aten::empty.memory_format", 400), shapes=shape, dtypes='["float32", "float32"]'
+        )
         forward.append((back, i, where))
 
     wait = at("train.py", "for tokens, targets", "main")
@@ -163,25 +170,84 @@ def step_template(layers: int, stack_depth: int = 8) -> Template:
         mlp = t.frame(block, "model.py", line_of("self.mlp(self.norm2(x))", MODEL), "Block.forward")
         norm = at("model.py", "self.attn(self.norm1(x))", "Block.forward", f"{m}.norm1", block)
         simple("aten::layer_norm", norm, 14_000, "NativeLayerNormBackward0", x)
-        linear(at("model.py", "q, k, v = self.qkv", "Attention.forward", f"{m}.attn.qkv", attn), 92_000, "[[8, 256, 256], [768, 256], [768]]")
+        linear(
+            at("model.py", "q, k, v = self.qkv", "Attention.forward", f"{m}.attn.qkv", attn),
+            92_000,
+            "[[8, 256, 256], [768, 256], [768]]",
+        )
         split = at("model.py", "q, k, v = self.qkv", "Attention.forward", f"{m}.attn", attn)
-        t.op("aten::chunk", split, 900, ("aten::split.Tensor", 700, ("aten::narrow", 400, ("aten::slice.Tensor", 500, ("aten::as_strided", 300)))), shapes="[[8, 256, 768]]", dtypes='["float32"]')
+        t.op(
+            "aten::chunk",
+            split,
+            900,
+            (
+                "aten::split.Tensor",
+                700,
+                ("aten::narrow", 400, ("aten::slice.Tensor", 500, ("aten::as_strided", 300))),
+            ),
+            shapes="[[8, 256, 768]]",
+            dtypes='["float32"]',
+        )
         sdpa = at("model.py", "scaled_dot_product", "Attention.forward", f"{m}.attn", attn)
         i = t.op("aten::scaled_dot_product_attention", sdpa, 1200,
                  ("aten::_scaled_dot_product_flash_attention_for_cpu", 140_000, ("aten::transpose.int", 500), ("aten::empty_like", 700)),
                  shapes="[[8, 4, 256, 64], [8, 4, 256, 64], [8, 4, 256, 64]]", dtypes='["float32", "float32", "float32"]')  # fmt: skip
         forward.append(("ScaledDotProductFlashAttentionForCpuBackward0", i, sdpa))
-        linear(at("model.py", "return self.out(", "Attention.forward", f"{m}.attn.out", attn), 34_000, "[[8, 256, 256], [256, 256], [256]]")
-        simple("aten::add.Tensor", at("model.py", "self.attn(self.norm1(x))", "Block.forward", m, block), 9_000, "AddBackward0", x)
+        linear(
+            at("model.py", "return self.out(", "Attention.forward", f"{m}.attn.out", attn),
+            34_000,
+            "[[8, 256, 256], [256, 256], [256]]",
+        )
+        simple(
+            "aten::add.Tensor",
+            at("model.py", "self.attn(self.norm1(x))", "Block.forward", m, block),
+            9_000,
+            "AddBackward0",
+            x,
+        )
         norm = at("model.py", "self.mlp(self.norm2(x))", "Block.forward", f"{m}.norm2", block)
         simple("aten::layer_norm", norm, 14_000, "NativeLayerNormBackward0", x)
-        linear(at("model.py", "F.silu(self.gate(x))", "MLP.forward", f"{m}.mlp.gate", mlp), 110_000, "[[8, 256, 256], [1024, 256], [1024]]")
-        simple("aten::silu", at("model.py", "F.silu(self.gate(x))", "MLP.forward", f"{m}.mlp", mlp), 31_000, "SiluBackward0", x)
-        linear(at("model.py", "self.down(h * self.up(x))", "MLP.forward", f"{m}.mlp.up", mlp), 108_000, "[[8, 256, 256], [1024, 256], [1024]]")
-        simple("aten::mul.Tensor", at("model.py", "self.down(h * self.up(x))", "MLP.forward", f"{m}.mlp", mlp), 22_000, "MulBackward0", x)
-        linear(at("model.py", "self.down(h * self.up(x))", "MLP.forward", f"{m}.mlp.down", mlp), 118_000, "[[8, 256, 1024], [256, 1024], [256]]")
-        simple("aten::add.Tensor", at("model.py", "self.mlp(self.norm2(x))", "Block.forward", m, block), 9_000, "AddBackward0", x)
-    linear(at("model.py", "self.head(self.norm(x))", "GPT.forward", "head", gpt), 610_000, "[[8, 256, 256], [8000, 256], [8000]]")
+        linear(
+            at("model.py", "F.silu(self.gate(x))", "MLP.forward", f"{m}.mlp.gate", mlp),
+            110_000,
+            "[[8, 256, 256], [1024, 256], [1024]]",
+        )
+        simple(
+            "aten::silu",
+            at("model.py", "F.silu(self.gate(x))", "MLP.forward", f"{m}.mlp", mlp),
+            31_000,
+            "SiluBackward0",
+            x,
+        )
+        linear(
+            at("model.py", "self.down(h * self.up(x))", "MLP.forward", f"{m}.mlp.up", mlp),
+            108_000,
+            "[[8, 256, 256], [1024, 256], [1024]]",
+        )
+        simple(
+            "aten::mul.Tensor",
+            at("model.py", "self.down(h * self.up(x))", "MLP.forward", f"{m}.mlp", mlp),
+            22_000,
+            "MulBackward0",
+            x,
+        )
+        linear(
+            at("model.py", "self.down(h * self.up(x))", "MLP.forward", f"{m}.mlp.down", mlp),
+            118_000,
+            "[[8, 256, 1024], [256, 1024], [256]]",
+        )
+        simple(
+            "aten::add.Tensor",
+            at("model.py", "self.mlp(self.norm2(x))", "Block.forward", m, block),
+            9_000,
+            "AddBackward0",
+            x,
+        )
+    linear(
+        at("model.py", "self.head(self.norm(x))", "GPT.forward", "head", gpt),
+        610_000,
+        "[[8, 256, 256], [8000, 256], [8000]]",
+    )
     loss = at("train.py", "F.cross_entropy", "main")
     i = t.op("aten::cross_entropy_loss", loss, 2_000, ("aten::log_softmax.int", 1_000, ("aten::_log_softmax", 210_000)),
              ("aten::nll_loss_nd", 900, ("aten::nll_loss", 700, ("aten::nll_loss_forward", 9_000))),
@@ -189,9 +255,20 @@ def step_template(layers: int, stack_depth: int = 8) -> Template:
     forward.append(("NllLossBackward0", i, loss))
 
     t.phase = "backward"
-    t.op("aten::ones_like", at("train.py", "loss.backward()", "main"), 1500, ("aten::fill_.Scalar", 900), shapes="[[]]", dtypes='["float32"]')
+    t.op(
+        "aten::ones_like",
+        at("train.py", "loss.backward()", "main"),
+        1500,
+        ("aten::fill_.Scalar", 900),
+        shapes="[[]]",
+        dtypes='["float32"]',
+    )
     for node, i, where in reversed(forward):
-        back = {**where, "attribution": "forward", "stack": at("train.py", "loss.backward()", "main")["stack"]}
+        back = {
+            **where,
+            "attribution": "forward",
+            "stack": at("train.py", "loss.backward()", "main")["stack"],
+        }
         cost = 1.9 * sum(ns for e, is_end, ns in t.edges if is_end and _inside(t, e, i))
         t.begin(f"autograd::engine::evaluate_function: {node}", 700, kind="autograd", correlation=i, **back)
         t.begin(node, 500, correlation=i, **{**back, "outermost": False})
@@ -199,10 +276,21 @@ def step_template(layers: int, stack_depth: int = 8) -> Template:
         if node == "AddmmBackward0":
             for _ in range(2):
                 t.op("aten::t", inner, 600, ("aten::transpose.int", 500, ("aten::as_strided", 350)))
-                t.op("aten::mm", inner, cost / 2, shapes="[[2048, 256], [256, 1024]]", dtypes='["float32", "float32"]')
+                t.op(
+                    "aten::mm",
+                    inner,
+                    cost / 2,
+                    shapes="[[2048, 256], [256, 1024]]",
+                    dtypes='["float32", "float32"]',
+                )
             t.op("aten::sum.dim_IntList", inner, 11_000, ("aten::as_strided", 300))
         else:
-            t.op("aten::" + node.removesuffix("0")[:1].lower() + node.removesuffix("0")[1:], inner, cost, ("aten::empty_like", 600))
+            t.op(
+                "aten::" + node.removesuffix("0")[:1].lower() + node.removesuffix("0")[1:],
+                inner,
+                cost,
+                ("aten::empty_like", 600),
+            )
         t.end(800)
         t.end(600)
     t.phase = "optimizer"
@@ -212,7 +300,9 @@ def step_template(layers: int, stack_depth: int = 8) -> Template:
     for name, ns in (("aten::_foreach_add_.Scalar", 9_000), ("aten::_foreach_mul_.Scalar", 160_000),
                      ("aten::_foreach_lerp_.Scalar", 240_000), ("aten::_foreach_addcmul_.Scalar", 260_000),
                      ("aten::_foreach_sqrt", 150_000), ("aten::_foreach_addcdiv_.ScalarList", 270_000)):  # fmt: skip
-        t.op(name, inner, ns / 3, *[("aten::" + name[16:].split("_.")[0], ns / 60) for _ in range(3 * layers)])
+        t.op(
+            name, inner, ns / 3, *[("aten::" + name[16:].split("_.")[0], ns / 60) for _ in range(3 * layers)]
+        )
     t.end(5000)
     zero = at("train.py", "optimizer.zero_grad", "main")
     t.begin("Optimizer.zero_grad#AdamW.zero_grad", 2000, kind="range", **zero)
@@ -228,7 +318,9 @@ def _inside(t: Template, event: int, ancestor: int) -> bool:
     return False
 
 
-def write(path: str | Path, events: int, *, layers: int = 4, stack_depth: int = 8, seed: int = 0, gap_ns: int = 0) -> int:
+def write(
+    path: str | Path, events: int, *, layers: int = 4, stack_depth: int = 8, seed: int = 0, gap_ns: int = 0
+) -> int:
     """Write about ``events`` events (whole steps); returns how many. ``gap_ns``: idle time in the middle."""
     from neuron_explorer.trace.write import Coded, TraceWriter
 
@@ -243,11 +335,16 @@ def write(path: str | Path, events: int, *, layers: int = 4, stack_depth: int = 
 
     def coded(values: list) -> tuple[np.ndarray, list]:
         table: dict = {}
-        return np.array([-1 if v is None else table.setdefault(v, len(table)) for v in values], np.int32), list(table)
+        return np.array(
+            [-1 if v is None else table.setdefault(v, len(table)) for v in values], np.int32
+        ), list(table)
 
     text = {c: coded([r.get(c) for r in t.rows]) for c in
             ("kind", "name", "file", "function", "module", "phase", "shapes", "dtypes", "attribution")}  # fmt: skip
-    number = {c: np.array([r.get(c, -1) for r in t.rows], np.int64) for c in ("parent", "depth", "line", "stack", "correlation")}
+    number = {
+        c: np.array([r.get(c, -1) for r in t.rows], np.int64)
+        for c in ("parent", "depth", "line", "stack", "correlation")
+    }
     outermost = np.array([r["outermost"] for r in t.rows])
     edge_event = np.array([e[0] for e in t.edges])
     edge_end = np.array([e[1] for e in t.edges])
@@ -286,22 +383,58 @@ def write(path: str | Path, events: int, *, layers: int = 4, stack_depth: int = 
                 parts.append(_single("op", ["aten::randint.low", "aten::slice.Tensor", "aten::cat"][j % 3], int(worker[2 * j]),
                                      int(worker[2 * j + 1] - worker[2 * j]), WORKER, step, (steps + step) * n * 2 + j, process=4243))  # fmt: skip
             if step % 3 == 1:
-                parts.append(_single("gc", "gc generation 0", clock + (stop - clock) // 3, 450_000, GC, step, steps * n * 9 + step))
+                parts.append(
+                    _single(
+                        "gc",
+                        "gc generation 0",
+                        clock + (stop - clock) // 3,
+                        450_000,
+                        GC,
+                        step,
+                        steps * n * 9 + step,
+                    )
+                )
             clock = stop
         total += _write_sorted(writer, parts, by_kind)
     lanes = [
         {"lane": STEPS, "kind": "steps", "name": "steps", "process": 4242, "thread": -1},
-        {"lane": MAIN, "kind": "thread", "name": "main thread", "process": 4242, "process_name": "main", "thread": 0},
-        {"lane": WORKER, "kind": "thread", "name": "main thread", "process": 4243, "process_name": "DataLoader worker 0", "process_start": 1, "thread": 0},
+        {
+            "lane": MAIN,
+            "kind": "thread",
+            "name": "main thread",
+            "process": 4242,
+            "process_name": "main",
+            "thread": 0,
+        },
+        {
+            "lane": WORKER,
+            "kind": "thread",
+            "name": "main thread",
+            "process": 4243,
+            "process_name": "DataLoader worker 0",
+            "process_start": 1,
+            "thread": 0,
+        },
         {"lane": GC, "kind": "gc", "name": "garbage collection", "process": 4242, "thread": 0},
     ]
     for lane in lanes:
-        for key, value in {"rank": 0, "process_name": "main", "process_start": 0, "os_thread": 4242, "device": None, "stream": -1}.items():
+        for key, value in {
+            "rank": 0,
+            "process_name": "main",
+            "process_start": 0,
+            "os_thread": 4242,
+            "device": None,
+            "stream": -1,
+        }.items():
             lane.setdefault(key, value)
     seen = {"observed": True, "reason": ""}
     not_seen = {"observed": False, "reason": "the trace is made up and runs on the CPU"}
-    capabilities = dict.fromkeys(("stacks", "shapes", "modules", "backward_lines", "gc", "data_wait", "steps"), seen)
-    capabilities |= dict.fromkeys(("sync", "device_time", "memory", "compile", "collectives", "fallback", "context_switches"), not_seen)
+    capabilities = dict.fromkeys(
+        ("stacks", "shapes", "modules", "backward_lines", "gc", "data_wait", "steps"), seen
+    )
+    capabilities |= dict.fromkeys(
+        ("sync", "device_time", "memory", "compile", "collectives", "fallback", "context_switches"), not_seen
+    )
     writer.close({
         "start_unix_ns": 1_760_000_000_000_000_000, "duration_ns": clock, "script": "train.py", "recorder": "synthetic",
         "versions": {"python": "3.11.2", "torch": "2.13.0", "neuron_explorer": "0.1.0"},
@@ -312,7 +445,9 @@ def write(path: str | Path, events: int, *, layers: int = 4, stack_depth: int = 
     return total
 
 
-def _single(kind: str, name: str, start: int, duration: int, lane: int, step: int, id_: int, process: int = 4242) -> dict:
+def _single(
+    kind: str, name: str, start: int, duration: int, lane: int, step: int, id_: int, process: int = 4242
+) -> dict:
     return {"kind": kind, "name": name, "start": np.array([start]), "duration": np.array([duration]),
             "self": np.array([duration]), "id": np.array([id_]), "lane": lane, "process": process,
             "step": step, "phase": "other", "attribution": "no_python_frame"}  # fmt: skip

@@ -66,7 +66,12 @@ def reaches(start, end, t0, t1):
 
 @pytest.mark.parametrize(
     ("seed", "n", "span", "overlap"),
-    [(1, 30_000, 40_000_000, 0.0), (2, 30_000, 3_000_000_000, 0.0), (3, 9_000, 60_000_000, 0.02), (4, 60, 1000, 0.3)],
+    [
+        (1, 30_000, 40_000_000, 0.0),
+        (2, 30_000, 3_000_000_000, 0.0),
+        (3, 9_000, 60_000_000, 0.02),
+        (4, 60, 1000, 0.3),
+    ],
 )
 def test_counts_and_occupancy_are_exact(make_trace, seed, n, span, overlap):
     columns = random_events(seed, n, span, overlap=overlap)
@@ -233,7 +238,9 @@ def test_impossible_times_are_counted(make_trace):
 def test_levels_keep_their_types_and_counts():
     n = 40_000
     start = np.arange(n, dtype=np.int64) * 10
-    base = lod.base_entries(start, start + 7, np.arange(n, dtype="<u4"), np.zeros(n, "<u4"), np.zeros(n, "u1"))
+    base = lod.base_entries(
+        start, start + 7, np.arange(n, dtype="<u4"), np.zeros(n, "<u4"), np.zeros(n, "u1")
+    )
     levels = lod.build_levels(base)
     assert levels
     for shift, entries in levels:

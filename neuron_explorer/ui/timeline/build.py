@@ -35,7 +35,15 @@ MAX_NAME_LENGTH: Final = 512
 BATCH: Final = 131_072
 
 RECORD: Final = np.dtype(
-    [("start", "<i8"), ("end", "<i8"), ("row", "<u4"), ("name", "<u4"), ("depth", "<u2"), ("cat", "u1"), ("x", "u1")]
+    [
+        ("start", "<i8"),
+        ("end", "<i8"),
+        ("row", "<u4"),
+        ("name", "<u4"),
+        ("depth", "<u2"),
+        ("cat", "u1"),
+        ("x", "u1"),
+    ]
 )
 NEVER_ENDED: Final = -1
 
@@ -85,7 +93,11 @@ def _scatter(path: Path, metadata: dict[str, Any], folder: Path, tell: Progress)
     scan = _Scan()
     writer = _LaneFiles(folder / "lanes")
     with pq.ParquetFile(path) as file:
-        wanted = [c for c in ("kind", "name", "start", "duration", "depth", "lane", "phase") if c in file.schema_arrow.names]
+        wanted = [
+            c
+            for c in ("kind", "name", "start", "duration", "depth", "lane", "phase")
+            if c in file.schema_arrow.names
+        ]
         total = max(1, file.metadata.num_rows)
         row = 0
         for group in range(file.metadata.num_row_groups):
@@ -101,7 +113,7 @@ def _scatter(path: Path, metadata: dict[str, Any], folder: Path, tell: Progress)
 
 
 def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) -> None:
-    kind, kinds = _codes(batch.column("kind"))
+    kind, kinds = codes_of(batch.column("kind"))
     drawn = np.array([k not in NOT_DRAWN for k in kinds], bool)[kind]
     if not drawn.any():
         return
@@ -116,9 +128,13 @@ def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) 
     keep = np.flatnonzero(drawn & possible)
     if len(keep) == 0:
         return
-    phase, phases = _codes(batch.column("phase")) if "phase" in batch.schema.names else (np.zeros(len(kind), np.int64), [""])
+    phase, phases = (
+        codes_of(batch.column("phase"))
+        if "phase" in batch.schema.names
+        else (np.zeros(len(kind), np.int64), [""])
+    )
     table = np.array([[category_of(k, p) for p in phases] for k in kinds], np.uint8)
-    name, names = _codes(batch.column("name"))
+    name, names = codes_of(batch.column("name"))
     numbers = np.array([_name_number(scan, text) for text in names], np.uint32)
 
     records = np.zeros(len(keep), RECORD)
@@ -127,7 +143,9 @@ def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) 
     records["row"] = keep + first_row
     records["name"] = numbers[name[keep]]
     records["depth"] = np.clip(_integers(batch, "depth", 0)[keep], 0, 65535)
-    records["cat"] = table[kind[keep], phase[keep]] | np.where(open_ended[keep], OPEN_FLAG, 0).astype(np.uint8)
+    records["cat"] = table[kind[keep], phase[keep]] | np.where(open_ended[keep], OPEN_FLAG, 0).astype(
+        np.uint8
+    )
     scan.events += len(keep)
     scan.unended += int(open_ended[keep].sum())
     scan.end = max(scan.end, int(records["end"].max()), int(records["start"].max()) + 1)
@@ -143,7 +161,7 @@ def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) 
         writer.append(number, records[part])
 
 
-def _codes(column: Any) -> tuple[np.ndarray, list[str]]:
+def codes_of(column: Any) -> tuple[np.ndarray, list[str]]:
     """Codes and texts of a text column; null is the text ""."""
     import pyarrow as pa
 
@@ -250,7 +268,9 @@ def _write_lanes(scan: _Scan, metadata: dict[str, Any], folder: Path, tell: Prog
                 first_level = len(levels)
                 for shift, coarse in lod.build_levels(entries):
                     levels.append((shift, level.append(coarse), len(coarse)))
-                tracks.append((len(lanes), depth, sub, offset, len(entries), first_level, len(levels) - first_level))
+                tracks.append(
+                    (len(lanes), depth, sub, offset, len(entries), first_level, len(levels) - first_level)
+                )
         done += len(records)
         not_packed += hidden
         lanes.append({**described, "first": first_track, "tracks": len(tracks) - first_track,
@@ -285,7 +305,9 @@ def _by_depth(records: np.ndarray, end_of_trace: int) -> Iterator[tuple[int, lod
     for value, part in zip(depths.tolist(), np.split(order, firsts[1:]), strict=True):
         start, end = records["start"][part], records["end"][part]
         end[end == NEVER_ENDED] = end_of_trace
-        entries = lod.base_entries(start, end, records["row"][part], records["name"][part], records["cat"][part])
+        entries = lod.base_entries(
+            start, end, records["row"][part], records["name"][part], records["cat"][part]
+        )
         tie = start[1:] == start[:-1]
         if not ((start[1:] > start[:-1]) | (tie & (end[1:] >= end[:-1]))).all():
             entries = _take(entries, np.lexsort((end, start)))

@@ -98,6 +98,10 @@ class Index:
         offset, n = self._tracks[track, 3:5].tolist()
         return offset, offset + n
 
+    def track_of(self, position: int) -> int:
+        """The row of the timeline that holds a base position."""
+        return int(np.searchsorted(self._tracks[:, 3], position, "right")) - 1
+
     def column(self, name: str) -> np.ndarray:
         """A whole base column (memory-mapped)."""
         return self._base[name]

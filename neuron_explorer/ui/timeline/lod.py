@@ -63,7 +63,9 @@ def base_entries(
     return Entries(start, end, row, name, cat, np.ones(len(start), DTYPES["count"]), duration, duration)
 
 
-def group_starts(start: np.ndarray, end: np.ndarray, shift: int, breaks: np.ndarray | None = None) -> np.ndarray:
+def group_starts(
+    start: np.ndarray, end: np.ndarray, shift: int, breaks: np.ndarray | None = None
+) -> np.ndarray:
     """Indices where a new group begins when entries narrower than ``2**shift`` ns merge per bin.
 
     ``breaks``: indices at which another row of the timeline begins (nothing merges across).

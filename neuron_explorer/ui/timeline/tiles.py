@@ -43,7 +43,9 @@ def tile_count(index: Index, shift: int) -> int:
     return -(-index.end // (BINS << shift))
 
 
-def merged_entries(index: Index, tracks: Sequence[int], shift: int, number: int) -> tuple[lod.Entries, np.ndarray]:
+def merged_entries(
+    index: Index, tracks: Sequence[int], shift: int, number: int
+) -> tuple[lod.Entries, np.ndarray]:
     """Entries of the rows in one tile, merged to its bins, and the offsets of each row."""
     t0, t1 = tile_span(shift, number)
     parts = [index.entries(track, t0, t1, shift) for track in tracks]
@@ -51,9 +53,7 @@ def merged_entries(index: Index, tracks: Sequence[int], shift: int, number: int)
     if not parts or offsets[-1] == 0:
         nothing = lod.Entries(**{f: np.zeros(0, lod.DTYPES[f]) for f in lod.LEVEL_FIELDS})
         return nothing, np.zeros(len(parts) + 1, np.int64)
-    entries = lod.Entries(
-        **{f: np.concatenate([getattr(p, f) for p in parts]) for f in lod.LEVEL_FIELDS}
-    )
+    entries = lod.Entries(**{f: np.concatenate([getattr(p, f) for p in parts]) for f in lod.LEVEL_FIELDS})
     breaks = offsets[:-1][np.diff(offsets) > 0]
     first = lod.group_starts(entries.start, entries.end, shift, breaks)
     # A row's offset is always the start of a group, so it maps onto the merged entries.

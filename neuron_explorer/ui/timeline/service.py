@@ -1,0 +1,110 @@
+"""The open timelines of a server: which trace has an index, and which is still being built."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from neuron_explorer.ui.timeline.build import build
+from neuron_explorer.ui.timeline.cache import ByteCache
+from neuron_explorer.ui.timeline.index import Index, StaleIndexError, open_index
+from neuron_explorer.ui.timeline.place import fingerprint, trace_key
+
+if TYPE_CHECKING:
+    from neuron_explorer.trace.store import Trace
+    from neuron_explorer.ui.registry import Registry
+
+log = logging.getLogger(__name__)
+TILE_BYTES: Final = 128 << 20
+MATCH_BYTES: Final = 64 << 20
+WAIT_SECONDS: Final = 1.0
+"""How long a first request waits for a build before it answers "building"."""
+
+
+@dataclass
+class Timeline:
+    """One trace as the timeline sees it, under one fingerprint."""
+
+    trace: Trace
+    fingerprint: str
+    index: Index | None = None
+    progress: float = 0.0
+    problem: str = ""
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class Timelines:
+    """All timelines of one server. Safe from several threads."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._open: dict[str, Timeline] = {}
+        self._lock = threading.Lock()
+        self.tiles: ByteCache[bytes] = ByteCache(TILE_BYTES, len)
+        self.matches: ByteCache[Any] = ByteCache(MATCH_BYTES, lambda match: match.nbytes)
+
+    def current(self, trace_id: str, wait: float = WAIT_SECONDS) -> Timeline | None:
+        """The timeline of the trace as it lies on disk now; None for an unknown id.
+
+        Starts the build of a missing index in the background and waits for it up to
+        ``wait`` seconds. Raises BadTraceError or OSError where the file cannot be read.
+        """
+        trace = self._registry.get(trace_id)
+        if trace is None:
+            return None
+        name = fingerprint(trace_key(trace.path))
+        with self._lock:
+            timeline = self._open.get(trace_id)
+            if timeline is None or timeline.fingerprint != name or timeline.problem:
+                if timeline is not None and timeline.fingerprint != name:
+                    trace = _reload(trace)  # the file was replaced under a trace that was opened before
+                timeline = self._open[trace_id] = Timeline(trace, name)
+                _start(timeline)
+        timeline.done.wait(wait)
+        return timeline
+
+    def known(self, trace_id: str, name: str) -> Timeline | None:
+        """The timeline with this fingerprint if it is open and built; else None."""
+        timeline = self._open.get(trace_id)
+        if timeline is None:
+            timeline = self.current(trace_id)
+        if timeline is None or timeline.fingerprint != name or timeline.index is None:
+            return None
+        return timeline
+
+
+def _reload(trace: Trace) -> Trace:
+    from neuron_explorer.trace.store import load
+
+    return load(trace.path)
+
+
+def _start(timeline: Timeline) -> None:
+    try:
+        timeline.index = open_index(timeline.trace.path)
+        timeline.done.set()
+        return
+    except StaleIndexError as reason:
+        log.debug("timeline index of %s: %s", timeline.trace.path, reason)
+    threading.Thread(target=_build, args=(timeline,), name="timeline index", daemon=True).start()
+
+
+def _build(timeline: Timeline) -> None:
+    def tell(share: float) -> None:
+        timeline.progress = share
+
+    began = time.perf_counter()
+    try:
+        build(timeline.trace.path, timeline.trace.metadata, tell)
+        timeline.index = open_index(timeline.trace.path)
+        log.info("timeline index built in %.1f s", time.perf_counter() - began)
+    except (OSError, StaleIndexError, ValueError, MemoryError) as error:
+        timeline.problem = f"The timeline's index could not be built: {error}"
+    except Exception as error:
+        log.exception("timeline index")
+        timeline.problem = f"The timeline's index could not be built ({type(error).__name__})."
+    finally:
+        timeline.done.set()
