@@ -147,7 +147,7 @@ def _living_writer(spool: Path) -> int | None:
         with open(spool / "session.json", "rb") as file:
             session = json.loads(file.read(1 << 20))
         pid, began = int(session["pid"]), int(session["start_unix_ns"])
-        if pid <= 0:
+        if pid <= 0 or pid == os.getpid():  # this process's own earlier attempt
             return None
         os.kill(pid, 0)
     except PermissionError:

@@ -106,7 +106,7 @@ class Profile:
         self._result: ConvertResult | None = None
         self._stats: dict[str, Any] = {}
         self._reset()
-        if not self._disabled:
+        if not self._disabled and _active is None:  # else start() says what is in the way
             output.check_output(self._output, overwrite=overwrite)
 
     def _reset(self) -> None:
@@ -300,6 +300,20 @@ class Profile:
         counters = _attempt(backend.stop, {})
         self._stats = {**live, **counters}
         self._tell_failure()
+        if self._settings.source != "none" and not self._stats.get("failed"):
+            self._keep_sources_in_memory()
+
+    def _keep_sources_in_memory(self) -> None:
+        from neuron_explorer.trace.recorders.memory_sources import append_sources
+
+        assert self._spool is not None
+        pid = os.getpid()
+        own = [d for d in self._spool.glob(f"p{pid}*") if d.name.partition("-")[0] == f"p{pid}"]
+        try:
+            for directory in own:
+                append_sources(directory)
+        except Exception as error:  # a loader of the program's own may raise anything
+            warn(f"the text of code that is in no file could not be kept: {_one_line(error)}")
 
     def _stop_small_recorders(self) -> None:
         for recorder in (self._gc, self._sync):

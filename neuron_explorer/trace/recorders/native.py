@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,8 @@ class NativeBackend:
         self.stats = module.stats
         self.pause = module.pause
         self.resume = module.resume
-        self.stop = module.stop
+        self._process_directory: Path | None = None
+        self._pid = -1
 
     def start(
         self,
@@ -43,3 +47,19 @@ class NativeBackend:
         """Create the process's spool below ``directory`` and observe from here on."""
         hide_from_dynamo(namer)
         self._module.start(str(directory), stacks, shapes, tensors, use_map, namer, CHUNK_BYTES, role)
+        # A process id that comes back gets a suffix; the newest directory is this one's.
+        self._pid = pid = os.getpid()
+        found = [d for d in directory.glob(f"p{pid}*") if d.name.partition("-")[0] == f"p{pid}"]
+        self._process_directory = max(found, key=lambda d: (len(d.name), d.name), default=None)
+
+    def stop(self) -> dict[str, Any]:
+        """End the recording and leave its counters in ``control.json``."""
+        counters: dict[str, Any] = self._module.stop()
+        if self._process_directory is not None and os.getpid() == self._pid:
+            target = self._process_directory / "control.json"
+            document = {**counters, "reason_stopped": counters.get("failed")}
+            with contextlib.suppress(OSError):  # a full disk: the counters are in the trace anyway
+                temporary = target.with_suffix(".tmp")
+                temporary.write_text(json.dumps(document), encoding="utf-8")
+                temporary.replace(target)
+        return counters

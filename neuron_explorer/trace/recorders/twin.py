@@ -79,7 +79,7 @@ class TwinBackend:
     def begin(self, kind: int, name: str) -> int:
         """Open a range on the calling thread."""
         events = self._events() if self._active else None
-        return -1 if events is None else events.open_range(kind, name, 255, skip_frames=1)
+        return -1 if events is None else events.open_range(kind, name, 255)
 
     def end(self, token: int, seq: int = -1, aux: int = 0) -> None:
         """Close a range."""
@@ -144,7 +144,7 @@ def _run_range(
     if name.startswith(_ENTER):
         result = func(*args, **kwargs)
         label = args[0] if args and isinstance(args[0], str) else "range"
-        events.open_range(RANGE, label, 3, skip_frames=3)
+        events.open_range(RANGE, label, 3)
         return result
     if name.startswith(_EXIT):
         events.close_innermost_range()

@@ -17,7 +17,7 @@ MAX_FRAMES = 1000
 class Tables(Protocol):
     """Where new codes, frames and modules are written; each returns an id from 1."""
 
-    def code(self, firstlineno: int, filename: str, qualname: str) -> int: ...
+    def code(self, filename: str, qualname: str, firstlineno: int) -> int: ...
 
     def frame(self, parent: int, code: int, line: int) -> int: ...
 
@@ -79,7 +79,7 @@ class StackInterner:
             code_id = self._codes.get(code)
             if code_id is None:
                 qualname = getattr(code, "co_qualname", code.co_name)
-                code_id = self._tables.code(code.co_firstlineno, code.co_filename, qualname)
+                code_id = self._tables.code(code.co_filename, qualname, code.co_firstlineno)
                 self._codes[code] = code_id
             found = self._tables.frame(parent, code_id, frame.f_lineno or code.co_firstlineno)
             self._frames[key] = found
