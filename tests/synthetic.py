@@ -139,7 +139,9 @@ def rows_of(
         row(kind="frame", name=function, start=-1, id=number, parent=parent, file=file, line=line, function=function, lane=-1)
         for number, parent, file, line, function in frames
     ]  # fmt: skip
-    tables += [row(kind="source", name=file, start=-1, file=file, text=text, lane=-1) for file, text in (sources or {}).items()]
+    tables += [
+        row(kind="source", name=file, start=-1, file=file, text=text, lane=-1) for file, text in (sources or {}).items()
+    ]
     return tables + rows
 
 

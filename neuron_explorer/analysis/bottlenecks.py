@@ -24,7 +24,7 @@ _LINE_KINDS: Final = (*WORK_KINDS, "data_wait")
 _TOTAL_KINDS: Final = (*_LINE_KINDS, "range")
 
 _SELF = 'CAST(coalesce(sum("self") FILTER ("self" >= 0), 0) AS BIGINT)'
-_LEAVES = 'count(*) FILTER ("self" = duration AND kind NOT IN (\'autograd\', \'data_wait\', \'range\'))'
+_LEAVES = "count(*) FILTER (\"self\" = duration AND kind NOT IN ('autograd', 'data_wait', 'range'))"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from neuron_explorer.analysis.selection import TimeKind, lanes, time_kind
 
@@ -101,7 +101,7 @@ def run_facts(trace: Trace) -> RunFacts:
     threads = [lane for lane in lanes(meta) if lane.get("kind") == "thread"]
     attribution = _mapping(meta.get("attribution"))
     op_time, with_line = attribution.get("op_time_ns"), attribution.get("op_time_with_line_ns")
-    known = _is_int(op_time) and _is_int(with_line) and op_time > 0
+    covered = with_line / op_time if _is_int(op_time) and _is_int(with_line) and op_time > 0 else None
     path = str(getattr(trace, "path", "") or "")
     return RunFacts(
         name=path.replace("\\", "/").rsplit("/", 1)[-1],
@@ -126,7 +126,7 @@ def run_facts(trace: Trace) -> RunFacts:
         finished=meta.get("finished") is not False,
         recovered=meta.get("recovered") is True,
         capabilities=_capabilities(_mapping(meta.get("capabilities"))),
-        op_time_with_line=with_line / op_time if known else None,
+        op_time_with_line=covered,
         attribution={
             str(k): {str(n): v for n, v in _mapping(value).items() if _is_int(v)}
             for k, value in _mapping(attribution.get("by_attribution")).items()
@@ -175,5 +175,5 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)

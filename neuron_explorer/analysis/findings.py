@@ -87,7 +87,9 @@ def _incomplete(facts: RunFacts) -> list[Finding]:
         reach = lost / (lost + max(facts.events, 1))
         found.append(
             Finding(
-                "dropped", "problem", "The recording is incomplete",
+                "dropped",
+                "problem",
+                "The recording is incomplete",
                 f"{q.plural(lost, 'event')} dropped, {q.share(reach)} of all; every count below is too low.",
                 weight=reach,
             )  # fmt: skip
@@ -95,7 +97,9 @@ def _incomplete(facts: RunFacts) -> list[Finding]:
     if not facts.finished:
         found.append(
             Finding(
-                "unfinished", "problem", "The recording was cut off",
+                "unfinished",
+                "problem",
+                "The recording was cut off",
                 "The program ended before the recording was stopped; the last events may be missing.",
             )  # fmt: skip
         )
@@ -103,7 +107,9 @@ def _incomplete(facts: RunFacts) -> list[Finding]:
     if odd:
         found.append(
             Finding(
-                "quarantined", "problem", "Some events had impossible times",
+                "quarantined",
+                "problem",
+                "Some events had impossible times",
                 f"{q.plural(odd, 'event')} set aside and not counted.",
                 weight=odd / max(facts.events, 1),
             )  # fmt: skip
@@ -120,39 +126,52 @@ def _waits(breakdown: Breakdown, lines: Table) -> list[Finding]:
         row = next((r for r in lines.rows if r.file and r.launches == 0 and r.calls > 0), None)
         found.append(
             Finding(
-                "data_wait", "cost", "The step waits for data",
+                "data_wait",
+                "cost",
+                "The step waits for data",
                 f"{_amount(breakdown, parts['data_wait'].ns)} in the DataLoader; "
                 "more workers, or cheaper samples, would hide it.",
-                f"up to {q.share(wait)} {of}", wait,
-                row.file if row else "", row.line if row else -1,
+                f"up to {q.share(wait)} {of}",
+                wait,
+                row.file if row else "",
+                row.line if row else -1,
             )  # fmt: skip
         )
     device = shares.get("sync", 0.0)
     if device >= DEVICE_WAIT and not breakdown.selection.time.is_execution:
         found.append(
             Finding(
-                "sync", "cost", "The host waits for the device",
+                "sync",
+                "cost",
+                "The host waits for the device",
                 f"{_amount(breakdown, parts['sync'].ns)} in {q.plural(parts['sync'].events, 'synchronising call')}; "
                 "they also stop the host from running ahead.",
-                f"up to {q.share(device)} {of}", device,
+                f"up to {q.share(device)} {of}",
+                device,
             )  # fmt: skip
         )
     collector = shares.get("gc", 0.0)
     if collector >= COLLECTOR:
         found.append(
             Finding(
-                "gc", "cost", "Python's garbage collector runs inside the step",
+                "gc",
+                "cost",
+                "Python's garbage collector runs inside the step",
                 f"{_amount(breakdown, parts['gc'].ns)}; gc.freeze() after set-up or a higher threshold reduces it.",
-                f"up to {q.share(collector)} {of}", collector,
+                f"up to {q.share(collector)} {of}",
+                collector,
             )  # fmt: skip
         )
     python = shares.get("python", 0.0)
     if python >= PYTHON and breakdown.steps:
         found.append(
             Finding(
-                "python", "cost", "Much of the step passes outside operators",
+                "python",
+                "cost",
+                "Much of the step passes outside operators",
                 f"{_amount(breakdown, parts['python'].ns)} of Python between operators on the main thread.",
-                f"up to {q.share(python)} {of}", python,
+                f"up to {q.share(python)} {of}",
+                python,
             )  # fmt: skip
         )
     return found
@@ -172,9 +191,14 @@ def _dominant_line(breakdown: Breakdown, lines: Table) -> list[Finding]:
     unit = " a step" if breakdown.steps else ""
     return [
         Finding(
-            "line", "cost", f"One line takes {q.share(top.share)} {_of(breakdown)}",
+            "line",
+            "cost",
+            f"One line takes {q.share(top.share)} {_of(breakdown)}",
             f"{_where(top)}{code} ({_amount(breakdown, top.self_ns)}, {q.per_step(launches)} launches{unit})",
-            f"up to {q.share(top.share)} {_of(breakdown)}", top.share, top.file, top.line,
+            f"up to {q.share(top.share)} {_of(breakdown)}",
+            top.share,
+            top.file,
+            top.line,
         )  # fmt: skip
     ]
 
@@ -194,10 +218,15 @@ def _small_launches(breakdown: Breakdown, lines: Table) -> list[Finding]:
     each = best.self_ns / max(best.launches, 1)
     return [
         Finding(
-            "launches", "cost", "One line launches many small operators",
+            "launches",
+            "cost",
+            "One line launches many small operators",
             f"{q.per_step(best.launches_per_step)} launches a step at {_where(best)}, {q.duration(each)} each; "
             "fusing or batching them (foreach, fused, torch.compile) cuts their fixed cost.",
-            f"part of {q.share(best.share)} {_of(breakdown)}", best.share * 0.5, best.file, best.line,
+            f"part of {q.share(best.share)} {_of(breakdown)}",
+            best.share * 0.5,
+            best.file,
+            best.line,
         )  # fmt: skip
     ]
 
@@ -213,10 +242,13 @@ def _slow_steps(steps: StepTimes) -> list[Finding]:
     whole = sum(s.duration for s in steps.steps if s.period == "steady")
     return [
         Finding(
-            "slow_steps", "cost",
+            "slow_steps",
+            "cost",
             f"{len(slow)} of {steps.steady} steady steps took over {SLOW_STEP:g} times the median",
             f"Step {worst.step} took {q.duration(worst.duration)}, the median is {q.duration(steps.median_ns)}.",
-            f"up to {q.share(lost / whole)} of steady time", lost / whole, step=worst.step,
+            f"up to {q.share(lost / whole)} of steady time",
+            lost / whole,
+            step=worst.step,
         )  # fmt: skip
     ]
 
@@ -231,10 +263,13 @@ def _warm_up(facts: RunFacts, steps: StepTimes) -> list[Finding]:
         return []
     return [
         Finding(
-            "warm_up", "note", "Warm-up takes much of this run",
+            "warm_up",
+            "note",
+            "Warm-up takes much of this run",
             f"{q.plural(len(early), 'warm-up or compile step')} took {q.duration(extra)} more than steady ones. "
             "They are left out of the figures below; record more steps to see more of the steady state.",
-            f"{q.share(reach)} of the run", reach,
+            f"{q.share(reach)} of the run",
+            reach,
         )  # fmt: skip
     ]
 
@@ -245,7 +280,10 @@ def _unattributed(facts: RunFacts) -> list[Finding]:
     missing = 1 - facts.op_time_with_line
     return [
         Finding(
-            "attribution", "note", f"{q.share(missing)} of operator time has no source line",
-            "The bottleneck table lists it by reason.", weight=missing,
+            "attribution",
+            "note",
+            f"{q.share(missing)} of operator time has no source line",
+            "The bottleneck table lists it by reason.",
+            weight=missing,
         )  # fmt: skip
     ]

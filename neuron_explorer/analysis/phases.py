@@ -31,7 +31,7 @@ _PARTS: Final = (
     ("sync", "waits for the device", "host"),
     ("data_wait", "data wait", "data_wait"),
     ("gc", "garbage collector", "host"),
-    ("python", "host Python between ops", "idle"),
+    ("python", "Python between ops", "idle"),
 )
 PART_LABELS: Final = {key: label for key, label, _ in _PARTS}
 
@@ -143,7 +143,7 @@ def _inside_data_wait(trace: Trace, on_main: str) -> dict[str, int]:
         "SELECT e.kind AS kind, coalesce(e.phase, 'other') AS phase, "
         'CAST(sum(greatest(e."self", 0)) AS BIGINT) AS ns '
         f'FROM (SELECT "start", kind, phase, "self" FROM events WHERE {on_main} AND {kinds_sql(WORK_KINDS)}) e '
-        f'ASOF JOIN (SELECT "start", duration FROM events WHERE {on_main} AND kind = \'data_wait\' '
+        f"ASOF JOIN (SELECT \"start\", duration FROM events WHERE {on_main} AND kind = 'data_wait' "
         'AND duration >= 0) w ON e."start" >= w."start" '
         'WHERE e."start" < w."start" + w.duration GROUP BY ALL'
     ).to_pylist()
@@ -165,14 +165,10 @@ def _beside(trace: Trace, sel: Selection, lane: int) -> tuple[dict[str, int], di
             f"lane IN ({', '.join(map(str, other_lanes))}) AND kind = 'autograd'{steady} AND duration > 0",
         )
     collector_lanes = [
-        int(x["lane"])
-        for x in lanes(trace.metadata)
-        if x.get("kind") == "gc" and x.get("process") == sel.process
+        int(x["lane"]) for x in lanes(trace.metadata) if x.get("kind") == "gc" and x.get("process") == sel.process
     ]
     places = [*collector_lanes, lane]
-    collector = _intervals(
-        trace, f"lane IN ({', '.join(map(str, places))}) AND kind = 'gc'{steady} AND duration > 0"
-    )
+    collector = _intervals(trace, f"lane IN ({', '.join(map(str, places))}) AND kind = 'gc'{steady} AND duration > 0")
     if not backward and not collector:
         return {}, {}
     busy = _union(
@@ -231,7 +227,7 @@ def _length(intervals: list[Interval]) -> int:
 def _elsewhere(trace: Trace, sel: Selection, lane: int) -> tuple[int, tuple[int, int]]:
     """Operator time beside the main thread, and (ns, events) outside any step."""
     row = trace.sql_arrow(
-        "SELECT CAST(coalesce(sum(greatest(\"self\", 0)) FILTER (lane <> "
+        'SELECT CAST(coalesce(sum(greatest("self", 0)) FILTER (lane <> '
         f"{lane} AND ({sel.where})), 0) AS BIGINT) AS beside, "
         'CAST(coalesce(sum(greatest("self", 0)) FILTER (step < 0), 0) AS BIGINT) AS outside, '
         "count(*) FILTER (step < 0) AS n "

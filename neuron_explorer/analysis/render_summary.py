@@ -116,7 +116,9 @@ def _findings(console: Console, data: Mapping[str, Any]) -> None:
         grid.add_column(width=3, justify="right")
         grid.add_column(ratio=1)
         grid.add_column(justify="right", no_wrap=True)
-        grid.add_row(Text(f"{number}.", style=style), Text(plain(finding["title"]), style="bold"), Text(finding["gain"]))
+        grid.add_row(
+            Text(f"{number}.", style=style), Text(plain(finding["title"]), style="bold"), Text(finding["gain"])
+        )
         place = _place(finding)
         if finding["step"] >= 0:
             place = f"step {finding['step']}"
@@ -163,7 +165,9 @@ def _step(console: Console, data: Mapping[str, Any]) -> None:
             Text("▇" * max(1, round(part["share"] * 30)), style=colour) if part["share"] >= 0.005 else "",
         )  # fmt: skip
     total = breakdown["total_ns"] / max(breakdown["steps"], 1)
-    table.add_row(Text("  sum", style="dim"), Text(q.duration(total), style="dim"), Text("100.0 %", style="dim"), "", "")
+    table.add_row(
+        Text("  sum", style="dim"), Text(q.duration(total), style="dim"), Text("100.0 %", style="dim"), "", ""
+    )
     console.print(table)
     for note in _step_notes(data):
         console.print(Text("  " + note, style="dim"))
@@ -314,7 +318,8 @@ def _foot(console: Console, data: Mapping[str, Any]) -> None:
     counts, run = data["counts"], data["run"]
     recording = [(data["losses_text"][key], q.count(n)) for key, n in counts["losses"].items()]
     if counts["tracing_ops"]:
-        recording.append(("operators dispatched while compiling", f"{q.count(counts['tracing_ops'])}, counted but not kept"))
+        text = f"{q.count(counts['tracing_ops'])}, counted but not kept"
+        recording.append(("operators dispatched while compiling", text))
     if run["recorder"] == "twin":
         recording.append(("recorder", "the Python twin; " + (run["recorder_reason"] or "no native recorder")))
     if not run["finished"]:
@@ -354,7 +359,8 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     if run["versions"].get("torch"):
         chips.append("torch " + _md(run["versions"]["torch"]))
     chips += [q.plural(data["counts"]["events"], "event"), f"{q.duration(run['duration_ns'])} recorded"]
-    out += [" · ".join(chips), "", f"Times are {_md(data['time']['text'])}. Figures cover {_md(data['selection']['note'])}.", ""]
+    said = f"Times are {_md(data['time']['text'])}. Figures cover {_md(data['selection']['note'])}."
+    out += [" · ".join(chips), "", said, ""]
     out += ["## What to do first", ""]
     for f in data["findings"]:
         gain = f" ({f['gain']})" if f["gain"] else ""
@@ -395,9 +401,7 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     modules = [r for r in data["modules"]["rows"] if r["self_ns"] > 0 and r.get("module")]
     if modules:
         out += ["", "## Modules that cost most", ""]
-        out += _md_table(
-            ["module", unit, "share", "launches"], [[_code(r["module"]), *_costs(r)] for r in modules]
-        )
+        out += _md_table(["module", unit, "share", "launches"], [[_code(r["module"]), *_costs(r)] for r in modules])
     losses = [f"- {_md(data['losses_text'][k])}: {q.count(n)}" for k, n in data["counts"]["losses"].items()]
     if losses:
         out += ["", "## The recording", "", *losses]

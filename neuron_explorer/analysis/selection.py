@@ -98,22 +98,22 @@ def _host_lanes(trace: Trace, process: int | None) -> tuple[int, ...]:
         where = "TRUE" if process is None else f"process = {int(process)}"
         found = trace.sql_arrow(f"SELECT DISTINCT lane FROM events WHERE {where} AND kind <> 'step' ORDER BY lane")
         return tuple(found.column(0).to_pylist())
-    return tuple(
-        lane["lane"] for lane in table if lane.get("kind") == "thread" and lane.get("process") == process
-    )
+    return tuple(lane["lane"] for lane in table if lane.get("kind") == "thread" and lane.get("process") == process)
 
 
-def _main_lane(trace: Trace, host_lanes: tuple[int, ...]) -> int | None:
+def _busy_lanes(trace: Trace) -> dict[int, int]:
+    """Lanes with operators, and how many."""
+    query = f"SELECT lane, count(*) AS n FROM events WHERE {kinds_sql(WORK_KINDS)} GROUP BY lane"
+    found = trace.sql_arrow(query).to_pydict()
+    return dict(zip(found["lane"], found["n"], strict=True))
+
+
+def _main_lane(trace: Trace, host_lanes: tuple[int, ...], busy: Mapping[int, int]) -> int | None:
     """The thread that takes the steps: the main thread, else the busiest."""
     for lane in lanes(trace.metadata):
         if lane["lane"] in host_lanes and lane.get("name") in ("main thread", "MainThread"):
             return lane["lane"]
-    if not host_lanes:
-        return None
-    rows = trace.sql_arrow(
-        f"SELECT lane FROM events WHERE lane IN ({_ints(host_lanes)}) GROUP BY lane ORDER BY count(*) DESC, lane LIMIT 1"
-    )
-    return rows.column(0)[0].as_py() if rows.num_rows else host_lanes[0]
+    return min(host_lanes, key=lambda lane: (-busy[lane], lane), default=None)
 
 
 def _ints(values: tuple[int, ...]) -> str:
@@ -133,8 +133,9 @@ def select(trace: Trace, period: str = "auto") -> Selection:
     if period not in PERIODS:
         raise ValueError(f"period must be one of {', '.join(PERIODS)}, not {period!r}")
     process = main_process(trace)
-    host = _host_lanes(trace, process)
-    main = _main_lane(trace, host)
+    busy = _busy_lanes(trace)
+    host = tuple(lane for lane in _host_lanes(trace, process) if lane in busy)
+    main = _main_lane(trace, host, busy)
     steps = trace.sql_arrow(
         "SELECT step, duration, period FROM events WHERE kind = 'step' AND duration >= 0"
         + ("" if process is None else f" AND process = {int(process)}")
@@ -169,9 +170,7 @@ def select(trace: Trace, period: str = "auto") -> Selection:
 
 
 def _extent(trace: Trace) -> int:
-    rows = trace.sql_arrow(
-        'SELECT max("start" + greatest(duration, 0)) - min("start") FROM events WHERE "start" >= 0'
-    )
+    rows = trace.sql_arrow('SELECT max("start" + greatest(duration, 0)) - min("start") FROM events WHERE "start" >= 0')
     return int(rows.column(0)[0].as_py() or 0)
 
 
@@ -182,6 +181,4 @@ def in_phase(selection: Selection, phase: str) -> Selection:
     """
     if phase not in PHASES:
         raise ValueError(f"phase must be one of {', '.join(PHASES)}, not {phase!r}")
-    return replace(
-        selection, where=f"{selection.where} AND phase = '{phase}'", note=f"{selection.note}; {phase} only"
-    )
+    return replace(selection, where=f"{selection.where} AND phase = '{phase}'", note=f"{selection.note}; {phase} only")

@@ -54,7 +54,7 @@ def step_times(trace: Trace) -> StepTimes:
     process = main_process(trace)
     where = "" if process is None else f" AND process = {int(process)}"
     rows = trace.sql_arrow(
-        'SELECT step, "start", duration, coalesce(period, \'\') AS period FROM events '
+        "SELECT step, \"start\", duration, coalesce(period, '') AS period FROM events "
         f"WHERE kind = 'step'{where} ORDER BY \"start\""
     ).to_pylist()
     waits = dict(

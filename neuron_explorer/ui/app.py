@@ -164,7 +164,12 @@ def draw(
             return bar, nav, shell.message("No such page", text), "content"
         content = page.layout(trace_id, trace, state)
     except NeuronExplorerError as error:
-        return shell.topbar(entry, None, entries), nav, shell.message("This trace cannot be read", str(error)), "content"
+        return (
+            shell.topbar(entry, None, entries),
+            nav,
+            shell.message("This trace cannot be read", str(error)),
+            "content",
+        )
     return bar, nav, content, "content content-wide" if page.wide else "content"
 
 

@@ -100,13 +100,12 @@ def announcement(host: str, wanted: int, port: int, token: str, display: bool) -
     if wanted and port != wanted:
         lines.append(f"Port {wanted} is taken; using {port}.")
     if host not in LOOPBACK:
-        lines.append(f"Warning: {host} can be reached over the network, without encryption. The token is all that guards it.")
+        lines.append(f"Warning: {host} can be reached over the network, without encryption; only the token guards it.")
     lines.append(f"Neuron Explorer: http://{host_name(host)}:{port}/?token={token}")
     if not display:
         target = host_name(host) if host not in LOOPBACK else "127.0.0.1"
-        lines.append(
-            f"From another machine: ssh -L {port}:{target}:{port} {socket.gethostname()}   (then open the address there)"
-        )
+        tunnel = f"ssh -L {port}:{target}:{port} {socket.gethostname()}"
+        lines.append(f"From another machine: {tunnel}   (then open the address there)")
     lines.append("Ctrl-C stops it.")
     return lines
 

@@ -159,7 +159,8 @@
     gridState: function (columns, filters, name) {
       var sorted = (columns || []).filter(function (column) { return column.sort; })[0];
       var filled = filters && Object.keys(filters).length;
-      keep({ sort: sorted ? sorted.colId + ":" + sorted.sort : "", filter: filled ? JSON.stringify(filters) : "" });
+      var sort = sorted ? sorted.colId + ":" + sorted.sort : "none:none";
+      keep({ sort: sort === "self:desc" ? "" : sort, filter: filled ? JSON.stringify(filters) : "" });
       return name;
     },
     stepClicked: function (click, pathname) {

@@ -28,9 +28,7 @@ def breakdown_card(breakdown: Breakdown, steps: StepTimes, trace_id: str, period
         ],
         className="stack-bar", role="img", **{"aria-label": _said(parts, breakdown)},
     )  # fmt: skip
-    legend = html.Div(
-        [_legend(part, breakdown, size, trace_id, period) for part in parts], className="stack-legend"
-    )
+    legend = html.Div([_legend(part, breakdown, size, trace_id, period) for part in parts], className="stack-legend")
     total = breakdown.total_ns / max(breakdown.steps, 1)
     sums = f"{'Mean a step' if per_step else 'Sum'} {q.duration(total)} = the parts, in {unit}. "
     return card(
@@ -94,7 +92,6 @@ def _notes(breakdown: Breakdown, steps: StepTimes) -> list[str]:
         notes.append(f"Other threads, beside it: {q.duration(breakdown.other_threads_ns)}. ")
     if breakdown.outside_events and steps.observed:
         notes.append(
-            f"Outside any step: {q.plural(breakdown.outside_events, 'operator')}, "
-            f"{q.duration(breakdown.outside_ns)}. "
+            f"Outside any step: {q.plural(breakdown.outside_events, 'operator')}, {q.duration(breakdown.outside_ns)}. "
         )
     return notes

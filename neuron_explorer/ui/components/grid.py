@@ -6,12 +6,16 @@ say what the screen says. Cells are text, numbers, or links whose address the se
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import dash_ag_grid as dag
 from dash import html
 
 from neuron_explorer.analysis import quantity as q
+
+SHORT: Final = 22
+"""Up to so many rows, the table is as high as its rows."""
 
 MOST_ROWS: Final = 2_000
 """Rows sent to the browser; the page says how many are not shown."""
@@ -36,7 +40,7 @@ def number_column(field: str, title: str, digits: int = 0, tip: str = "", **extr
     """A number with a fixed number of digits, right-aligned."""
     return {
         "field": field, "headerName": title, "filter": "agNumberColumnFilter", "type": "rightAligned",
-        "cellClass": "num", "width": 104, "minWidth": 84, "headerTooltip": tip or None,
+        "cellClass": "num", "width": 100, "minWidth": 84, "headerTooltip": tip or None,
         "valueFormatter": {"function": f"nxNumber(params.value, {int(digits)})"},
         "sortingOrder": ["desc", "asc", None], **extra,
     }  # fmt: skip
@@ -44,10 +48,10 @@ def number_column(field: str, title: str, digits: int = 0, tip: str = "", **extr
 
 def share_column(field: str = "share", title: str = "share, %", tip: str = "") -> dict[str, Any]:
     """A share in per cent with a bar behind it."""
-    return number_column(field, title, 1, tip, cellRenderer="NxShare", width=110)
+    return number_column(field, title, 1, tip, cellRenderer="NxShare", width=96, cellClass=["num", "share"])
 
 
-def time_unit(values: list[int | float | None]) -> tuple[int, str]:
+def time_unit(values: Iterable[float | None]) -> tuple[int, str]:
     """One unit for a whole column: that of its largest value."""
     return q.duration_unit(max((v for v in values if v is not None), default=1))
 
@@ -71,22 +75,28 @@ def grid(
     known = {c["field"] for c in columns}
     if field in known and direction in ("asc", "desc"):
         columns = [{**c, "sort": direction if c["field"] == field else None} for c in columns]
+    short = is_short(rows)
     return dag.AgGrid(
         id=element_id,
         columnDefs=columns,
         rowData=rows,
         columnSize=None,
-        defaultColDef={"sortable": True, "resizable": True, "minWidth": 60, "suppressMovable": True},
+        defaultColDef={"sortable": True, "resizable": True, "minWidth": 60, "suppressMovable": True, "wrapHeaderText": True},
         filterModel=filter_model or {},
         dashGridOptions={
-            "rowHeight": 28, "headerHeight": 32, "animateRows": False, "enableCellTextSelection": True,
+            "rowHeight": 28, "headerHeight": 42, "domLayout": "autoHeight" if short else "normal", "animateRows": False, "enableCellTextSelection": True,
             "tooltipShowDelay": 400, "quickFilterText": quick_filter, "suppressColumnVirtualisation": True,
             "ensureDomOrder": True, "suppressScrollOnNewData": True,
         },
         className="grid",
-        style={"height": "100%", "width": "100%"},
+        style={"height": None if short else "100%", "width": "100%"},
         dangerously_allow_code=False,
     )  # fmt: skip
+
+
+def is_short(rows: list[dict[str, Any]]) -> bool:
+    """Whether the table is as high as its rows instead of filling its place."""
+    return len(rows) <= SHORT
 
 
 def csv_button(element_id: str, name: str) -> html.Button:

@@ -10,9 +10,7 @@ from neuron_explorer.ui.page import page_url
 
 def line_url(trace_id: str, file: str, line: int, period: str = "") -> str:
     """The line's row and its source."""
-    return page_url(
-        trace_id, "/bottlenecks", {"by": "line", "file": file, "line": str(line), "period": period}
-    )
+    return page_url(trace_id, "/bottlenecks", {"by": "line", "file": file, "line": str(line), "period": period})
 
 
 def timeline_url(trace_id: str, **find: str) -> str:
@@ -28,5 +26,8 @@ def place(file: str, line: int) -> str:
 def line_link(trace_id: str, file: str, line: int, period: str = "") -> html.A:
     """A link to a source line, named by its file's last part."""
     return html.A(
-        place(file, line), href=line_url(trace_id, file, line, period), className="mono line-link", title=f"{file}:{line}"
+        place(file, line),
+        href=line_url(trace_id, file, line, period),
+        className="mono line-link",
+        title=f"{file}:{line}",
     )

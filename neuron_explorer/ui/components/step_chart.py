@@ -46,12 +46,14 @@ def step_card(steps: StepTimes, trace_id: str) -> html.Section:
         extra.append(f"{steps.note.capitalize()}. ")
     return card(
         ["Step times ", html.Span(f"{steps.time}, {_unit(bars)[1]}", className="card-unit"), *legend],
-        dcc.Graph(
-            id="step-chart",
-            figure=step_figure(bars, steps.median_ns),
-            config={"displayModeBar": False, "responsive": True},
-            className="step-chart",
-            responsive=True,
+        html.Div(
+            dcc.Graph(
+                id="step-chart",
+                figure=step_figure(bars, steps.median_ns),
+                config={"displayModeBar": False, "responsive": True},
+                responsive=True,
+            ),
+            className="chart-box",
         ),
         *([note(*extra)] if extra else []),
         extra="steps-card",
@@ -77,7 +79,7 @@ def _unit(steps: list[StepTime]) -> tuple[int, str]:
 
 def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any]:
     """The Plotly figure as plain data: numbers and our own words only."""
-    size, unit = _unit(steps)
+    size, _ = _unit(steps)
     traces = []
     for key, label, colour, pattern in _GROUPS:
         group = [s for s in steps if _period(s) == key]
@@ -100,9 +102,17 @@ def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any
                 "marker": {
                     "color": colour,
                     "line": {"width": 0},
-                    "pattern": {"shape": pattern, "size": 5, "solidity": 0.25, "fgcolor": "#ffffff"} if pattern else {},
+                    "pattern": {
+                        "shape": pattern,
+                        "size": 6,
+                        "solidity": 0.2,
+                        "bgcolor": colour,
+                        "fgcolor": "#ffffff",
+                    }
+                    if pattern
+                    else {},
                 },
-            }
+            }  # fmt: skip
         )
     shapes = []
     if median_ns is not None:
@@ -118,12 +128,12 @@ def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any
         "data": traces,
         "layout": {
             "barmode": "overlay", "bargap": 0.2, "showlegend": False, "autosize": True,
-            "margin": {"l": 40, "r": 4, "t": 8, "b": 24},
+            "margin": {"l": 36, "r": 4, "t": 6, "b": 34},
             "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"family": "system-ui, sans-serif", "size": 11},
             "hoverlabel": {"align": "left", "font": {"size": 12}},
             "xaxis": {**axis, "showgrid": False, "tickformat": "d", **({"dtick": 1} if whole else {"nticks": 10}),
-                      "title": {"text": "step", "standoff": 4}},
+                      "title": {"text": "step", "standoff": 2, "font": {"size": 11}}},
             "yaxis": {**axis, "rangemode": "tozero", "nticks": 5, "ticksuffix": "", "gridcolor": "#e3e6eb"},
             "shapes": shapes,
         },

@@ -120,7 +120,7 @@ def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
 def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     """Draw it."""
     d = data(trace, search)
-    kinds = [(KINDS.get(kind, kind), kind, n) for kind, n in d.facts.by_kind.items()]
+    kinds = [(KINDS.get(kind, "").replace("`", ""), kind, n) for kind, n in d.facts.by_kind.items()]
     return html.Div(
         [
             html.H1("About this trace", className="visually-hidden"),

@@ -13,6 +13,7 @@ from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.bottlenecks import Row, Table
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.selection import Selection, in_phase, select
+from neuron_explorer.analysis.shapes import dtype_text, shape_text
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.trace.schema import PHASES
 from neuron_explorer.ui.cache import cached
@@ -37,6 +38,7 @@ _BY: Final = {
     "module": analysis.by_module,
 }
 GRID: Final = "bottleneck-grid"
+DEFAULT_SORT: Final = "self:desc"
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
                         [
                             html.Div(
                                 g.grid(
-                                    GRID, columns, rows, sort=search.get("sort", ""),
+                                    GRID, columns, rows, sort=search.get("sort") or DEFAULT_SORT,
                                     filter_model=_filter_model(search.get("filter", "")),
                                     quick_filter=search.get("q", ""),
                                 ),
@@ -133,7 +135,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
                             ),
                             note(*_notes(d)),
                         ],
-                        className="card grid-card",
+                        className="card grid-card grid-card-short" if g.is_short(rows) else "card grid-card",
                     ),
                     html.Aside(
                         panel(trace_id, trace, search), id="bottleneck-panel", className="side-panel",
@@ -202,26 +204,27 @@ def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], 
     size, unit = g.time_unit([row.total_ns / steps for row in rows] + [row.self_ns / steps for row in rows])
     median_size, median_unit = g.time_unit([row.median_ns for row in rows])
     a_step = " a step" if per_step else ""
+    calls_digits = 0 if all(row.calls % steps == 0 and row.launches % steps == 0 for row in rows) else 1
     costs = [
-        g.number_column("self", f"self{a_step}, {unit}", 3, "Time outside nested events", width=126),
+        g.number_column("self", f"self{a_step}, {unit}", 3, "Time outside nested events"),
         g.share_column(tip=f"Self time over {d.table.selection.whole_text}"),
-        g.number_column("total", f"total{a_step}, {unit}", 3, _TOTAL_TIPS[d.by], width=126),
-        g.number_column("launches", f"launches{a_step}", 1 if per_step else 0,
-                        "Operators that call no other operator", width=122),
-        g.number_column("calls", f"calls{a_step}", 1 if per_step else 0, "Events, nested ones included", width=104),
+        g.number_column("total", f"total{a_step}, {unit}", 3, _TOTAL_TIPS[d.by]),
+        g.number_column("launches", f"launches{a_step}", calls_digits,
+                        "Operators that call no other operator"),
+        g.number_column("calls", f"calls{a_step}", calls_digits, "Events, nested ones included", width=90),
     ]  # fmt: skip
-    median = g.number_column("median", f"median, {median_unit}", 3, "Median duration of one event", width=112)
-    module = g.text_column("module", "module", width=180)
-    phase = g.text_column("phase", "phase", width=96, cellClass="", headerTooltip="The phase of most of the events")
+    median = g.number_column("median", f"median, {median_unit}", 3, "Median duration of one event")
+    module = g.text_column("module", "module", width=170)
+    phase = g.text_column("phase", "phase", width=90, cellClass="", headerTooltip="The phase of most of the events")
     show = {
         "field": "show", "headerName": "", "cellRenderer": "NxLink", "cellRendererParams": {"href": "timeline"},
-        "width": 88, "sortable": False, "filter": False, "resizable": False,
+        "width": 96, "sortable": False, "filter": False, "resizable": False,
     }  # fmt: skip
     columns = {
         "line": [
             g.link_column("place", "href", "line", width=150, pinned="left", tooltipField="file"),
-            g.text_column("code", "code", width=330, flex=1, minWidth=180),
-            *costs, median, module, phase, g.text_column("function", "function", width=150), show,
+            g.text_column("code", "code", flex=1, minWidth=200),
+            *costs, median, module, phase, g.text_column("function", "function", width=140), show,
         ],
         "op": [
             g.text_column("name", "operator", width=240, flex=1, minWidth=180, pinned="left"),
@@ -230,7 +233,7 @@ def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], 
         "op_shape": [
             g.text_column("name", "operator", width=200, minWidth=160, pinned="left"),
             g.text_column("shapes", "shapes", width=240, flex=1, minWidth=160),
-            g.text_column("dtypes", "dtypes", width=120),
+            g.text_column("dtypes", "dtypes", width=100),
             *costs, median, phase, show,
         ],
         "module": [
@@ -279,7 +282,7 @@ def _row(row: Row, d: BottleneckData, trace_id: str, size: int, median_size: int
         values.update(timeline=timeline_url(trace_id, module=row.module), show="timeline" if row.module else "")
     else:
         values.update(
-            name=plain(row.name), shapes=plain(row.shapes), dtypes=plain(row.dtypes),
+            name=plain(row.name), shapes=plain(shape_text(row.shapes), 400), dtypes=plain(dtype_text(row.dtypes)),
             timeline=timeline_url(trace_id, op=row.name),
         )  # fmt: skip
     return values

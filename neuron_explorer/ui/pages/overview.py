@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dash import html
+from dash import ClientsideFunction, Input, Output, State, html
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.bottlenecks import Table, by_line
@@ -23,7 +23,10 @@ from neuron_explorer.ui.components.step_chart import step_card
 from neuron_explorer.ui.page import Page, Search, page_url
 
 if TYPE_CHECKING:
+    import dash
+
     from neuron_explorer.trace.store import Trace
+    from neuron_explorer.ui.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -87,4 +90,17 @@ def _scope(d: OverviewData, trace_id: str, period: str) -> html.Div:
     )  # fmt: skip
 
 
-PAGE = Page(path="/overview", name="Overview", section="", layout=layout, data=data, follows=("period",))
+def register(app: dash.Dash, registry: Registry) -> None:
+    """A click on a step's bar leads to the step on the timeline."""
+    app.clientside_callback(
+        ClientsideFunction("nx", "stepClicked"),
+        Output("step-chart", "className"),
+        Input("step-chart", "clickData"),
+        State("url", "pathname"),
+        prevent_initial_call=True,
+    )
+
+
+PAGE = Page(
+    path="/overview", name="Overview", section="", layout=layout, data=data, register=register, follows=("period",)
+)
