@@ -1,0 +1,88 @@
+"""Writes traces that nobody honest would: with pyarrow alone, so that nothing is put right on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from neuron_explorer.trace import schema
+from neuron_explorer.trace.metadata import capability, default_metadata, thread_lane
+
+ROWS = 40
+MAX64, MIN64 = 2**63 - 1, -(2**63)
+
+Columns = dict[str, list[Any]]
+
+
+def honest() -> tuple[Columns, dict[str, Any]]:
+    """A small sound trace: a source, two frames, three steps of nested ops, and its metadata."""
+    rows: list[dict[str, Any]] = [
+        {"kind": "source", "name": "a.py", "file": "a.py", "text": "x = 1\ny = x + x\n"},
+        {"kind": "frame", "name": "main", "id": 1, "file": "a.py", "line": 2, "function": "main", "attribution": "stack"},
+        {"kind": "frame", "name": "f", "id": 2, "parent": 1, "file": "a.py", "line": 1, "function": "f", "attribution": "stack"},
+    ]  # fmt: skip
+    events: list[dict[str, Any]] = []
+    for i in range(ROWS):
+        step, place = divmod(i, ROWS // 4)
+        phase = ("forward", "forward", "backward", "optimizer")[i % 4]
+        events.append({
+            "kind": "autograd" if phase == "backward" else "op", "name": f"aten::op{i % 5}", "start": 1000 * i,
+            "duration": 900, "self": 900, "id": i, "parent": -1, "thread": 0, "file": "a.py", "line": 1 + i % 2,
+            "function": "main", "attribution": "stack", "module": f"layers.{i % 3}", "phase": phase,
+            "period": "steady" if step else "warmup", "step": step, "stack": 1 + i % 2, "device": "cpu",
+            "shapes": "[[2,3],null]", "strides": "[[3,1],null]", "dtypes": '["float32",null]',
+            "arguments": "[null,1]", "lane": 0, "depth": 0, "process": 1,
+        })  # fmt: skip
+    for step in range(4):
+        events.append({
+            "kind": "step", "name": f"step {step}", "start": step * 10_000, "duration": 10_000, "self": 10_000,
+            "id": 100 + step, "lane": 1, "step": step, "depth": 0, "process": 1, "period": "steady",
+        })  # fmt: skip
+    rows += sorted(events, key=lambda r: r["start"])
+    columns = {c.name: [r.get(c.name, _empty(c)) for r in rows] for c in schema.COLUMNS}
+    metadata = default_metadata({
+        "duration_ns": 40_000, "recorder": "native", "script": "a.py",
+        "versions": {"python": "3.11.7", "torch": "2.13.0", "neuron_explorer": "0.1.0"},
+        "capabilities": {n: capability(True) for n in ("stacks", "shapes", "modules", "backward_lines", "steps")},
+        "lanes": [thread_lane(0, process=1, os_thread=1), thread_lane(1, "steps", kind="steps", process=1)],
+        "steps": {"rule": "prof.step", "rule_text": "by prof.step()", "count": 4, "steady": 3, "note": ""},
+    })  # fmt: skip
+    metadata["counts"] |= {"events": 44, "by_kind": {"op": 30, "autograd": 10, "step": 4}}
+    return columns, metadata
+
+
+def _empty(column: schema.Column) -> Any:  # noqa: ANN401
+    return {"text": None, "bool": True}.get(column.type, 0 if column.name in ("depth", "lane", "rank", "thread") else -1)
+
+
+def write(
+    path: Path,
+    change: Callable[[Columns, dict[str, Any]], object] = lambda columns, metadata: None,
+    *,
+    arrow: Mapping[str, pa.Array | None] | None = None,
+    raw_metadata: bytes | None = None,
+    **options: Any,  # noqa: ANN401
+) -> Path:
+    """The honest trace after ``change``; ``arrow`` replaces whole columns (None drops one)."""
+    columns, metadata = honest()
+    change(columns, metadata)
+    arrays: dict[str, pa.Array] = {}
+    for field in schema.arrow_schema():
+        if field.name in columns:
+            plain = pa.string() if pa.types.is_dictionary(field.type) else field.type
+            array = pa.array(columns[field.name], plain)
+            arrays[field.name] = array.dictionary_encode() if pa.types.is_dictionary(field.type) else array
+    for name, replacement in (arrow or {}).items():
+        if replacement is None:
+            del arrays[name]
+        else:
+            arrays[name] = replacement
+    raw = json.dumps(metadata).encode() if raw_metadata is None else raw_metadata
+    table = pa.table(arrays).replace_schema_metadata({schema.METADATA_KEY: raw})
+    pq.write_table(table, path, **options)
+    return path

@@ -1,0 +1,344 @@
+"""Traces with hostile contents: each is refused in one line, or read without harm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from command_line import invoke
+from hostile_traces import MAX64, MIN64, Columns, honest, write
+
+from neuron_explorer.errors import BadTraceError
+from neuron_explorer.trace import schema
+
+HTML = '<script>alert(1)</script><img src=x onerror="alert(2)">'
+ESCAPES = "\x1b[2J\x1b]0;title\x07\x1b]8;;http://x\x07click\x9b31m\r\x00\u202e\ud7ff"
+LONG = "x" * 5_000
+FORMULA = '=HYPERLINK("http://x","y")'
+PATHS = "../../../../etc/passwd"
+TEXTS = {"html": HTML, "escapes": ESCAPES, "long": LONG, "formula": FORMULA, "path": PATHS, "markdown": "|a|`b`\n# c\n"}
+TEXT_FIELDS = ("name", "file", "function", "module", "kind", "phase", "period", "attribution", "device",
+               "shapes", "arguments", "detail", "text", "compile_id")  # fmt: skip
+
+COMMANDS = (["info"], ["info", "--json"], ["summary"], ["summary", "--format", "json"],
+            ["summary", "--format", "markdown"])  # fmt: skip
+
+
+def survives(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """Every command and reader answers or refuses in one line; all that was printed."""
+    printed = ""
+    for command in COMMANDS:
+        code, out, err = invoke([*command, str(path)], monkeypatch, capsys)
+        assert code in (0, 4), (command, code, err)
+        assert "Traceback" not in err
+        if code == 4:
+            assert len(err.strip().splitlines()) == 1, err
+        elif "json" in " ".join(command):
+            json.loads(out)
+        printed += out + err
+    read_everything(path)
+    return printed
+
+
+def read_everything(path: Path) -> None:
+    """Every way of the Trace API to read; only BadTraceError may come out."""
+    import neuron_explorer
+
+    try:
+        with neuron_explorer.load(path) as trace:
+            assert len(trace.events) >= 0
+            trace.read(schema.COLUMN_NAMES, window=(0, 10_000), limit=10)
+            trace.sql("SELECT kind, count(*) FROM events GROUP BY kind")
+            trace.sql("SELECT * FROM frames")
+            for frame in (0, 1, 2, MAX64):
+                assert len(trace.stack(frame)) <= 10_000
+            assert trace.source("a.py") is None or trace.source("a.py")
+            assert trace.source("/etc/passwd") is None
+            assert trace.meta.schema_version == 1
+    except BadTraceError as error:
+        assert "\n" not in str(error)
+
+
+def assert_harmless(text: str) -> None:
+    """No control character but newlines (and the tabs of JSON) reaches a terminal."""
+    bad = {c for c in text if (ord(c) < 32 and c not in "\n\t") or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u202d\u2066"}
+    assert not bad, sorted(hex(ord(c)) for c in bad)
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("column", TEXT_FIELDS)
+def test_hostile_text(
+    column: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def change(columns: Columns, metadata: dict[str, Any]) -> None:
+        events = [i for i, k in enumerate(columns["kind"]) if k not in schema.TABLE_KINDS]
+        for i in events[:20] if column == "kind" else events:
+            columns[column][i] = text
+        if column in ("name", "file", "function", "text"):
+            for i in range(3):
+                columns[column][i] = text
+
+    printed = survives(write(tmp_path / "trace.parquet", change), monkeypatch, capsys)
+    assert_harmless(printed)
+    assert max((len(line) for line in printed.splitlines() if not line.lstrip().startswith(("{", '"'))), default=0) < 4_000
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_hostile_metadata_text(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def change(columns: Columns, metadata: dict[str, Any]) -> None:
+        metadata.update(script=text, recorder=text, recorder_reason=text)
+        metadata["versions"] = dict.fromkeys(("python", "torch", "neuron_explorer", text), text)
+        metadata["device"] = {"type": text, "name": text, "emulated": False}
+        metadata["steps"] |= {"rule": text, "rule_text": text, "note": text}
+        metadata["capabilities"] = {text: {"observed": False, "reason": text}, "gc": {"observed": False, "reason": text}}
+        for lane in metadata["lanes"]:
+            lane |= {"name": text, "process_name": text, "kind": text}
+        metadata["settings"] = {text: text}
+
+    assert_harmless(survives(write(tmp_path / "trace.parquet", change), monkeypatch, capsys))
+
+
+def test_markdown_is_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def change(columns: Columns, metadata: dict[str, Any]) -> None:
+        for column in ("name", "file", "function", "module"):
+            columns[column] = [v and HTML + "|`" for v in columns[column]]
+
+    path = write(tmp_path / "trace.parquet", change)
+    code, out, _ = invoke(["summary", "--format", "markdown", str(path)], monkeypatch, capsys)
+    assert code == 0
+    for line in out.splitlines():  # inside a code span nothing is markup
+        outside = "".join(line.split("`")[::2])
+        assert "<script" not in outside and "<img" not in outside, line
+
+
+NUMBERS: dict[str, Callable[[Columns], object]] = {
+    "duration_max": lambda c: c.update(duration=[MAX64] * len(c["duration"])),
+    "duration_min": lambda c: c.update(duration=[MIN64] * len(c["duration"])),
+    "self_max": lambda c: c.update(self=[MAX64] * len(c["self"])),
+    "self_min": lambda c: c.update(self=[MIN64] * len(c["self"])),
+    "start_max": lambda c: c.update(start=[s if s < 0 else MAX64 for s in c["start"]]),
+    "start_min": lambda c: c.update(start=[MIN64] * len(c["start"])),
+    "all_start_at_once": lambda c: c.update(start=[min(s, 0) for s in c["start"]]),
+    "unsorted": lambda c: c.update(start=c["start"][:3] + c["start"][:2:-1]),
+    "step_max": lambda c: c.update(step=[2**31 - 1] * len(c["step"])),
+    "step_negative": lambda c: c.update(step=[-(2**31)] * len(c["step"])),
+    "line_max": lambda c: c.update(line=[2**31 - 1] * len(c["line"])),
+    "line_negative": lambda c: c.update(line=[-7] * len(c["line"])),
+    "lane_unknown": lambda c: c.update(lane=[77] * len(c["lane"])),
+    "lane_negative": lambda c: c.update(lane=[-5] * len(c["lane"])),
+    "depth_negative": lambda c: c.update(depth=[-(2**15)] * len(c["depth"])),
+    "depth_max": lambda c: c.update(depth=[2**15 - 1] * len(c["depth"])),
+    "ids_equal": lambda c: c.update(id=[5] * len(c["id"])),
+    "ids_max": lambda c: c.update(id=[MAX64] * len(c["id"])),
+    "own_parent": lambda c: c.update(parent=list(c["id"])),
+    "parent_cycle": lambda c: c.update(parent=[(i + 1) % 40 if i >= 0 else i for i in c["id"]]),
+    "parent_missing": lambda c: c.update(parent=[999_999] * len(c["parent"])),
+    "stack_missing": lambda c: c.update(stack=[MAX64] * len(c["stack"])),
+    "correlation_missing": lambda c: c.update(correlation=[MAX64] * len(c["correlation"])),
+    "rank_negative": lambda c: c.update(rank=[-(2**31)] * len(c["rank"])),
+    "process_max": lambda c: c.update(process=[MAX64] * len(c["process"])),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_absurd_numbers(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = survives(write(tmp_path / "trace.parquet", lambda c, m: NUMBERS[case](c)), monkeypatch, capsys)
+    assert "nan" not in printed.lower().replace("nanosecond", "").split()
+
+
+@pytest.mark.parametrize("column", [c.name for c in schema.COLUMNS])
+def test_missing_column(
+    column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    survives(write(tmp_path / "trace.parquet", arrow={column: None}), monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("column", [c.name for c in schema.COLUMNS])
+@pytest.mark.parametrize("type_", ["float", "text", "nulls", "list", "struct", "timestamp", "decimal", "binary", "uint64"])
+def test_wrong_type(
+    column: str, type_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import decimal
+
+    n = len(honest()[0]["kind"])
+    array = {
+        "float": lambda: pa.array([float("nan")] * n),
+        "text": lambda: pa.array(["1; DROP TABLE events"] * n),
+        "nulls": lambda: pa.nulls(n, _type_of(column)),
+        "list": lambda: pa.array([[1, 2]] * n),
+        "struct": lambda: pa.array([{"a": 1}] * n),
+        "timestamp": lambda: pa.array([0] * n, pa.timestamp("ns")),
+        "decimal": lambda: pa.array([decimal.Decimal(1)] * n),
+        "binary": lambda: pa.array([b"\xff\xfe"] * n),
+        "uint64": lambda: pa.array([2**64 - 1] * n, pa.uint64()),
+    }[type_]()
+    survives(write(tmp_path / "trace.parquet", arrow={column: array}), monkeypatch, capsys)
+
+
+def _type_of(column: str) -> pa.DataType:
+    type_ = schema.arrow_schema().field(column).type
+    return pa.string() if pa.types.is_dictionary(type_) else type_
+
+
+def test_invalid_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Text columns whose bytes are no UTF-8 (pyarrow does not check when it reads)."""
+    n = len(honest()[0]["kind"])
+    raw = pa.array([b"\xff\xfe\x80"] * n, pa.binary())
+    text = pa.Array.from_buffers(pa.string(), n, raw.buffers())
+    for column in ("name", "file", "module", "phase", "kind"):
+        assert_harmless(survives(write(tmp_path / f"{column}.parquet", arrow={column: text}), monkeypatch, capsys))
+
+
+def test_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    survives(write(tmp_path / "a.parquet", lambda c, m: [v.clear() for v in c.values()]), monkeypatch, capsys)
+    survives(write(tmp_path / "b.parquet", lambda c, m: [v.__delitem__(slice(3, None)) for v in c.values()]), monkeypatch, capsys)  # fmt: skip
+    survives(write(tmp_path / "c.parquet", lambda c, m: [v.__delitem__(slice(0, 3)) for v in c.values()]), monkeypatch, capsys)  # fmt: skip
+
+
+def test_extra_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    n = len(honest()[0]["kind"])
+    for name in ("unknown", 'a"; DROP', "KIND", ""):
+        survives(write(tmp_path / "trace.parquet", arrow={name: pa.array([1] * n)}), monkeypatch, capsys)
+
+
+VALUES: dict[str, Any] = {
+    "null": None, "text": "x", "number": 7, "huge": 10**400, "negative": -1, "fraction": 1.5, "list": [1, [2]],
+    "dict": {"a": {"b": 1}}, "true": True, "infinity": float("inf"), "nan": float("nan"),
+}  # fmt: skip
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:  # noqa: ANN401
+    found = [path] if path else []
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        found += _places(inner, (*path, key))
+    return found
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_metadata_of_wrong_types(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every entry of the document in turn holds the value; each is refused in one line or read."""
+    failures = []
+    for place in _places(honest()[1]):
+
+        def change(columns: Columns, metadata: dict[str, Any], place: tuple[Any, ...] = place) -> None:
+            target: Any = metadata
+            for key in place[:-1]:
+                target = target[key]
+            target[place[-1]] = VALUES[value]
+
+        path = write(tmp_path / "trace.parquet", change)
+        try:
+            survives(path, monkeypatch, capsys)
+        except BaseException as error:
+            failures.append(f"{'.'.join(map(str, place))}: {type(error).__name__}: {str(error)[:150]}")
+    assert not failures, "\n" + "\n".join(failures)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"\xff\xfe", b"null", b"[]", b"7", b'"x"', b"{", b'{"schema_version": 1}', b'{"schema_version": "1"}',
+     b'{"schema_version": 1e400}', b'{"schema_version": -1}', b'{"schema_version": true}',
+     b"[" * 100_000, b'{"schema_version": 1, "x": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+     b'{"schema_version": 1, "schema_version": 99}', b'{"schema_version": ' + b"9" * 5_000 + b"}"],
+    ids=lambda r: repr(r[:30]),
+)  # fmt: skip
+def test_metadata_that_is_no_document(
+    raw: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    survives(write(tmp_path / "trace.parquet", raw_metadata=raw), monkeypatch, capsys)
+
+
+def test_metadata_of_a_hundred_megabytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = b'{"schema_version": 1, "x": "' + b"y" * (100 << 20) + b'"}'
+    path = write(tmp_path / "trace.parquet", raw_metadata=raw)
+    code, out, err = invoke(["info", str(path)], monkeypatch, capsys)
+    assert (code, out) == (4, "")
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_many_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def change(columns: Columns, metadata: dict[str, Any]) -> None:
+        metadata["lanes"] = [{"lane": 0}] * 200_000
+
+    survives(write(tmp_path / "trace.parquet", change), monkeypatch, capsys)
+
+
+def test_a_small_file_of_very_many_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows that compress to nothing: a few kilobytes that would unpack to gigabytes."""
+    rows = 20_000_000
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    zeros = np.zeros(rows, np.int32)
+    table = pa.table(
+        {
+            f.name: pa.DictionaryArray.from_arrays(pa.array(zeros), pa.array(["op" * 1000]))
+            if pa.types.is_dictionary(f.type)
+            else pa.array(zeros.astype(bool)) if f.type == pa.bool_() else pa.array(zeros).cast(f.type)
+            for f in schema.arrow_schema()
+            if f.name in (*schema.CORE_COLUMNS, "stack")
+        }
+    ).replace_schema_metadata({schema.METADATA_KEY: json.dumps(honest()[1]).encode()})
+    path = tmp_path / "trace.parquet"
+    pq.write_table(table, path, compression="zstd")
+    assert path.stat().st_size < 200_000
+    del table
+    code, out, err = invoke(["info", str(path)], monkeypatch, capsys)
+    assert (code, out) == (4, ""), "the row count is far above what so small a file can hold"
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_sql_sees_nothing_but_the_trace(tmp_path: Path) -> None:
+    import neuron_explorer
+    from neuron_explorer.errors import NeuronExplorerError
+
+    path = write(tmp_path / "trace.parquet")
+    other = write(tmp_path / "other.parquet")
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    with neuron_explorer.load(path) as trace:
+        for statement in (
+            "SELECT * FROM read_csv('/etc/passwd')",
+            "SELECT * FROM read_text('/etc/passwd')",
+            "SELECT * FROM read_blob('/etc/hostname')",
+            "SELECT * FROM '/etc/passwd'",
+            f"SELECT * FROM read_parquet('{other}')",
+            f"SELECT * FROM '{tmp_path}/secret.csv'",
+            f"SELECT * FROM glob('{tmp_path}/*')",
+            "SELECT * FROM glob('/etc/*')",
+            f"COPY (SELECT 1) TO '{tmp_path}/out.csv'",
+            f"EXPORT DATABASE '{tmp_path}/db'",
+            f"ATTACH '{tmp_path}/x.db'",
+            "INSTALL httpfs",
+            "LOAD httpfs",
+            "SET enable_external_access=true",
+            "SET allowed_paths=['/etc/passwd']",
+            "PRAGMA database_list",
+            "CREATE TABLE t AS SELECT 1",
+            "DROP VIEW events",
+            "CREATE OR REPLACE VIEW events AS SELECT 1",
+            "SELECT 1; SELECT * FROM events",
+            "SELECT getenv('HOME')",
+            "CALL pragma_version()",
+            "",
+            "SELECT",
+        ):
+            with pytest.raises(NeuronExplorerError):
+                result = trace.sql(statement)
+                print(statement, result)
+        assert len(trace.sql("SELECT count(*) FROM events")) == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["other.parquet", "secret.csv", "trace.parquet"]
