@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -42,27 +43,37 @@ def keep_spool(monkeypatch):
     return kept
 
 
-@pytest.fixture
-def run_python(tmp_path):
-    """Runs a program text in a process of its own, in ``tmp_path``."""
+@pytest.fixture(scope="session")
+def warm_python():
+    """A process with torch imported that runs programs in forks of itself."""
+    environment = {k: v for k, v in os.environ.items() if k != "NEURON_EXPLORER_DISABLE"}
+    environment |= {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
+    server = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("warm_python.py"))],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    yield server
+    server.stdin.close()
+    server.stdout.close()
+    server.wait(30)
 
-    def run(text: str, *arguments: str, check: bool = True, **kwargs) -> subprocess.CompletedProcess[str]:
+
+@pytest.fixture
+def run_python(tmp_path, warm_python):
+    """Runs a program text in a process of its own, in ``tmp_path``; ``convert``: build the trace too."""
+
+    def run(text: str, *arguments: str, check: bool = True, convert: bool = True):
         script = tmp_path / "program.py"
         script.write_text(textwrap.dedent(text), encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, str(script), *arguments],
-            cwd=tmp_path, capture_output=True, text=True, timeout=120,
-            env=_environment(), check=False, **kwargs,
-        )  # fmt: skip
-        if check and done.returncode != 0:
-            raise AssertionError(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
-        return done
+        request = {
+            "script": str(script), "arguments": arguments, "cwd": str(tmp_path), "convert": convert,
+        }  # fmt: skip
+        warm_python.stdin.write(json.dumps(request) + "\n")
+        warm_python.stdin.flush()
+        code = json.loads(warm_python.stdout.readline())["returncode"]
+        out, err = ((tmp_path / name).read_text() for name in ("stdout", "stderr"))
+        if check and code != 0:
+            raise AssertionError(f"exit code {code}\n{out}\n{err}")
+        return subprocess.CompletedProcess([str(script)], code, out, err)
 
     return run
-
-
-def _environment() -> dict[str, str]:
-    environment = {k: v for k, v in os.environ.items() if k != "NEURON_EXPLORER_DISABLE"}
-    environment["PYTHONPATH"] = str(REPOSITORY)
-    environment["OMP_NUM_THREADS"] = "1"
-    return environment

@@ -290,7 +290,7 @@ def test_trace_that_cannot_be_written(tmp_path, recorder, keep_spool, monkeypatc
                 if own_error is not None:
                     raise own_error
         except ValueError as error:
-            assert error is own_error  # noqa: PT017 - the point is which one arrives
+            assert error is own_error
         else:
             assert own_error is None
     assert isinstance(prof.error, OSError)
