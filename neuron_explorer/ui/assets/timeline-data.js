@@ -140,7 +140,9 @@
         const j = Math.floor(i / 2 ** up);
         const tile = this.tile(block, k + up, j);
         if (tile) {
-          out.push({ tile, k: k + up, i: j, clip: [k, i] });
+          const last = out[out.length - 1];
+          if (last && last.tile === tile) last.clip[2] = i + 1;
+          else out.push({ tile, k: k + up, i: j, clip: [k, i, i + 1] });
           return false;
         }
       }

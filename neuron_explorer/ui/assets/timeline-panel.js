@@ -1,0 +1,174 @@
+/* Timeline: the panel beside it. Everything from a trace is set as text. */
+(function () {
+  "use strict";
+  const nx = (window.nxTimeline = window.nxTimeline || {});
+  const { el } = nx;
+
+  nx.Panel = class {
+    /** `app`: the timeline; it is asked to select, filter and fit. */
+    constructor(app, node) {
+      this.app = app;
+      this.node = node;
+    }
+
+    set(...children) {
+      this.node.replaceChildren(...children.flat().filter(Boolean));
+      this.node.scrollTop = 0;
+    }
+
+    /** Nothing is selected: how to begin, and what is not in the picture. */
+    idle(meta) {
+      const notes = [];
+      if (meta.unended) notes.push(`${nx.plural(meta.unended, "event")} without an observed end: hatched, drawn to the end of the trace.`);
+      if (meta.not_drawn) notes.push(`${nx.plural(meta.not_drawn, "event")} not drawn: too many overlap on one lane.`);
+      if (meta.out_of_range) notes.push(`${nx.plural(meta.out_of_range, "event")} with impossible times, not drawn.`);
+      this.set(
+        el("h2", { class: "tl-h" }, "Event"),
+        el("p", { class: "tl-empty" }, "Click an event to see its line, times and links, or press Enter to take the first one in view."),
+        el("dl", { class: "tl-facts" },
+          ...fact("events", nx.count(meta.events)),
+          ...fact("length", nx.duration(meta.end)),
+          ...fact("lanes", nx.count(meta.lanes.length)),
+          ...(meta.steps ? fact("steps", meta.steps) : [])),
+        notes.length ? el("h3", { class: "tl-h" }, "Not in the picture as it was") : null,
+        ...notes.map((note) => el("p", { class: "tl-note" }, note)),
+      );
+    }
+
+    waiting(brief) {
+      this.set(el("h2", { class: "tl-h" }, "Event"), el("div", { class: "tl-name" }, brief.name || "unnamed"), el("p", { class: "tl-empty" }, "Loading …"));
+    }
+
+    failed(text) {
+      this.set(el("h2", { class: "tl-h" }, "Event"), el("p", { class: "tl-empty" }, text));
+    }
+
+    event(event) {
+      const phase = event.kind === "op" || event.kind === "autograd" ? event.phase : event.kind.replace("_", " ");
+      this.set(
+        el("h2", { class: "tl-h" }, "Event"),
+        el("div", { class: "tl-name", title: event.name }, clipped(event.name || "unnamed", 400)),
+        el("div", { class: "tl-sub" }, phase || event.kind, event.module ? [" · ", el("span", { class: "mono" }, clipped(event.module, 200))] : null),
+        this.times(event),
+        this.source(event),
+        this.tensors(event),
+        this.links(event),
+        this.stack(event),
+      );
+    }
+
+    times(event) {
+      const open = event.duration < 0;
+      const host = this.app.meta.asynchronous && event.kind !== "device" ? "host submit" : event.kind === "device" ? "device" : "host duration";
+      return el("dl", { class: "tl-facts" },
+        ...fact(host, open ? "end not observed" : nx.duration(event.duration)),
+        ...(event.self >= 0 && !open ? fact(event.kind === "device" ? "self" : "self (host)", nx.duration(event.self)) : []),
+        ...fact("start", nx.time(event.start, Math.max(1, event.duration > 0 ? event.duration / 100 : 1000))),
+        ...(event.step >= 0 ? fact("step", `${nx.count(event.step)}${event.period ? ", " + event.period : ""}`) : []),
+        ...fact("lane", `${event.lane.name}${event.lane.process_name && event.lane.process_name !== "main" ? ", " + event.lane.process_name : ""}, depth ${event.lane.depth}`),
+        ...event.facts.flatMap(([label, text]) => fact(label, text)),
+      );
+    }
+
+    source(event) {
+      const out = [];
+      if (event.file && event.line > 0) {
+        const short = event.file.split("/").pop();
+        const query = new URLSearchParams({ by: "line", file: event.file, line: event.line });
+        out.push(el("h3", { class: "tl-h" }, "Source ",
+          el("a", { class: "tl-line", href: `/t/${encodeURIComponent(this.app.traceId)}/bottlenecks?${query}`, title: `${event.file}:${event.line}, in ${event.function || "?"}` }, `${clipped(short, 60)}:${event.line}`)));
+      } else {
+        out.push(el("h3", { class: "tl-h" }, "Source"));
+      }
+      const context = event.source;
+      if (context && context.lines) {
+        out.push(el("div", { class: "source tl-source", tabindex: "0", role: "region", "aria-label": `Source around line ${event.line}` },
+          ...context.lines.map((text, i) => {
+            const number = context.first + i;
+            const current = number === event.line;
+            return el("div", { class: current ? "source-line source-line-current" : "source-line", "aria-current": current ? "true" : null },
+              el("span", { class: "source-number" }, String(number)), el("span", { class: "source-text" }, text || " "));
+          })));
+      } else if (context) {
+        out.push(el("p", { class: "tl-note" }, context.reason));
+      }
+      if (event.attribution) out.push(el("p", { class: "tl-note", "data-attribution": event.attribution.key }, event.attribution.text));
+      return out;
+    }
+
+    tensors(event) {
+      if (!event.tensors.length) return null;
+      return [el("h3", { class: "tl-h" }, "Arguments"),
+        el("ul", { class: "tl-tensors" }, ...event.tensors.map((t) => el("li", { title: t.strides ? `strides ${t.strides}` : null },
+          t.shape ? [el("span", {}, t.shape), t.dtype ? el("span", { class: "tl-dtype" }, t.dtype) : null] : el("span", { class: "tl-dtype" }, t.value))))];
+    }
+
+    links(event) {
+      const items = [];
+      const go = (brief, sign, text) => el("li", {}, el("button", { type: "button", class: "tl-link", onclick: () => this.app.jump(brief) }, el("span", { "aria-hidden": "true" }, sign + " "), text));
+      for (const link of event.links) {
+        const when = link.after >= 0 ? `${nx.duration(link.after)} later` : `${nx.duration(-link.after)} earlier`;
+        items.push(go(link, "↔", `${link.label}: ${clipped(nx.shortName(link.name), 80)}, ${when}`));
+      }
+      if (event.parent) items.push(go(event.parent, "↑", `parent: ${clipped(nx.shortName(event.parent.name), 80)}`));
+      const children = event.children;
+      if (children.count) {
+        items.push(el("li", { class: "tl-children" }, `↓ ${nx.plural(children.count, "child event")}, ${nx.duration(children.total)} in all`));
+        for (const child of children.longest) items.push(el("li", { class: "tl-child" }, el("button", { type: "button", class: "tl-link", onclick: () => this.app.jump(child) }, clipped(nx.shortName(child.name), 80)), el("span", {}, nx.duration(child.duration))));
+        if (children.count > children.longest.length) items.push(el("li", { class: "tl-note" }, `${nx.count(children.count - children.longest.length)} shorter ones not listed`));
+      }
+      if (event.same_line) {
+        const { count, total, in_step } = event.same_line;
+        const label = `${nx.plural(count, "event")} at this line${in_step ? " in this step" : ""}, ${nx.duration(total)}`;
+        items.push(el("li", {}, el("button", { type: "button", class: "tl-link", title: "Highlight all events of this line", onclick: () => this.app.filterLine(event.file, event.line) }, el("span", { "aria-hidden": "true" }, "≡ "), label)));
+      }
+      return items.length ? [el("h3", { class: "tl-h" }, "Links"), el("ul", { class: "tl-links" }, ...items)] : null;
+    }
+
+    stack(event) {
+      const { frames, more } = event.stack;
+      if (!frames.length) return null;
+      const shown = frames.slice(0, 60);
+      return el("details", { class: "tl-stack" },
+        el("summary", {}, `Python stack, ${nx.plural(frames.length + more, "frame")}`),
+        el("ol", {}, ...shown.map((frame) => el("li", { class: frame.user ? "tl-user" : null, title: `${frame.file}:${frame.line}` },
+          el("span", { class: "tl-function" }, clipped(frame.function || "?", 120)), el("span", { class: "tl-place" }, `${clipped(frame.file.split("/").pop(), 60)}:${frame.line}`)))),
+        frames.length + more > shown.length ? el("p", { class: "tl-note" }, `${nx.count(frames.length + more - shown.length)} outer frames not listed`) : null);
+    }
+
+    /** The hits of a search, when no event is selected. */
+    hits(answer, label) {
+      const { count, first, hits } = answer;
+      this.set(
+        el("h2", { class: "tl-h" }, "Matches"),
+        el("div", { class: "tl-name" }, clipped(label, 200)),
+        el("div", { class: "tl-sub" }, count ? nx.plural(count, "event") : "no event matches"),
+        count === 0 ? el("p", { class: "tl-empty" }, "Search looks at names, modules and file:line. op:, line:, module:, shape:, phase:, kind: and step: look at one of them.") : null,
+        el("ol", { class: "tl-hits", start: first + 1 }, ...hits.map((hit) => el("li", {}, el("button", { type: "button", class: "tl-link", onclick: () => this.app.jump(hit) }, clipped(nx.shortName(hit.name), 60)),
+          el("span", {}, hit.open ? "no end" : nx.duration(hit.end - hit.start))))),
+        first + hits.length < count ? el("p", { class: "tl-note" }, `The first ${nx.count(hits.length)} of ${nx.count(count)} by time; N and Shift+N step through all.`) : null,
+      );
+    }
+
+    /** A measured span. */
+    span(t0, t1, events) {
+      this.set(
+        el("h2", { class: "tl-h" }, "Span"),
+        el("div", { class: "tl-name" }, nx.duration(t1 - t0)),
+        el("dl", { class: "tl-facts" },
+          ...fact("from", nx.time(t0, Math.max(1, (t1 - t0) / 1000))),
+          ...fact("to", nx.time(t1, Math.max(1, (t1 - t0) / 1000))),
+          ...fact("events that touch it", events === null ? "…" : nx.count(events))),
+        el("p", { class: "tl-note" }, "F fits the window to the span, M keeps it as a mark, Escape drops it."),
+      );
+    }
+  };
+
+  function fact(label, text) {
+    return [el("dt", {}, label), el("dd", {}, text)];
+  }
+
+  function clipped(text, most) {
+    return text.length > most ? text.slice(0, most) + "…" : text;
+  }
+})();
