@@ -136,7 +136,7 @@ def rows_of(
         walk(node, -1, 0, set())
     rows.sort(key=lambda r: r["start"])
     tables = [
-        row(kind="frame", name=function, start=-1, id=number, parent=parent, file=file, line=line, function=function, lane=-1)
+        row(kind="frame", name=function, start=-1, id=number, parent=parent, file=file, line=line, function=function)
         for number, parent, file, line, function in frames
     ]  # fmt: skip
     tables += [
@@ -171,19 +171,19 @@ class MemoryTrace:
 
         self.metadata = json.loads(json.dumps(meta))
         self.path = Path(name)
-        self._connection = duckdb.connect()
+        self._connection = duckdb.connect(config={"threads": 1})
         self._connection.register("given", arrow_table(rows))
         self._connection.execute("CREATE TABLE all_rows AS SELECT * FROM given")
         self._connection.execute("CREATE VIEW events AS SELECT * FROM all_rows WHERE kind NOT IN ('frame', 'source')")
         self._sources = {r["file"]: r["text"] for r in rows if r["kind"] == "source"}
 
     def sql_arrow(self, query: str, params: Any = ()) -> Any:
-        return self._connection.cursor().execute(query, list(params)).to_arrow_table()
+        return self._connection.sql(query, params=list(params)).to_arrow_table()
 
     def source(self, file: str) -> str | None:
         return self._sources.get(file)
 
 
-def memory_trace(events: list[Event], steps=(), sources=None, **changes: Any) -> MemoryTrace:
-    """A trace in memory from events."""
-    return MemoryTrace(rows_of(events, list(steps), sources), metadata(**changes))
+def memory_trace(events: list[Event], periods=(), sources=None, **changes: Any) -> MemoryTrace:
+    """A trace in memory from events; ``changes`` replace keys of the metadata."""
+    return MemoryTrace(rows_of(events, list(periods), sources), metadata(**changes))

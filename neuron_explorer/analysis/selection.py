@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from neuron_explorer.analysis.plain import plain
 from neuron_explorer.trace.schema import PHASES
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Selection:
 def time_kind(metadata: Mapping[str, Any]) -> TimeKind:
     """Execution time where the host computes, host-submit time on other devices."""
     device = metadata.get("device")
-    kind = str(device.get("type") or "") if isinstance(device, Mapping) else ""
+    kind = plain(str(device.get("type") or ""), 40) if isinstance(device, Mapping) else ""
     if kind in ("cpu", ""):
         return TimeKind("host time", "host time; on the CPU that is the execution time", True)
     if isinstance(device, Mapping) and device.get("emulated"):
@@ -102,8 +103,8 @@ def _host_lanes(trace: Trace, process: int | None) -> tuple[int, ...]:
 
 
 def _busy_lanes(trace: Trace) -> dict[int, int]:
-    """Lanes with operators, and how many."""
-    query = f"SELECT lane, count(*) AS n FROM events WHERE {kinds_sql(WORK_KINDS)} GROUP BY lane"
+    """Lanes with operators or data waits, and how many."""
+    query = f"SELECT lane, count(*) AS n FROM events WHERE {kinds_sql((*WORK_KINDS, 'data_wait'))} GROUP BY lane"
     found = trace.sql_arrow(query).to_pydict()
     return dict(zip(found["lane"], found["n"], strict=True))
 
@@ -161,9 +162,9 @@ def select(trace: Trace, period: str = "auto") -> Selection:
         )  # fmt: skip
     duration = trace.metadata.get("duration_ns")
     whole = duration if isinstance(duration, int) and duration > 0 else _extent(trace)
-    note = "the whole run, warm-up and compilation included" if steps else "the whole run: steps not observed"
+    note = "the whole run, warm-up and compilation included" if steps else "the whole run; steps: not observed"
     if steps and not steady and period == "auto":
-        note = "the whole run: no step is steady"
+        note = "the whole run; no step is steady"
     return Selection(
         "all", on_host, 0, whole, "run time", note, process, main, host, tuple(s["step"] for s in steps), time
     )

@@ -81,10 +81,13 @@ def grid(
         columnDefs=columns,
         rowData=rows,
         columnSize=None,
-        defaultColDef={"sortable": True, "resizable": True, "minWidth": 60, "suppressMovable": True, "wrapHeaderText": True},
+        defaultColDef={
+            "sortable": True, "resizable": True, "minWidth": 60, "suppressMovable": True, "wrapHeaderText": True,
+        },
         filterModel=filter_model or {},
         dashGridOptions={
-            "rowHeight": 28, "headerHeight": 42, "domLayout": "autoHeight" if short else "normal", "animateRows": False, "enableCellTextSelection": True,
+            "rowHeight": 28, "headerHeight": 42, "domLayout": "autoHeight" if short else "normal",
+            "animateRows": False, "enableCellTextSelection": True,
             "tooltipShowDelay": 400, "quickFilterText": quick_filter, "suppressColumnVirtualisation": True,
             "ensureDomOrder": True, "suppressScrollOnNewData": True,
         },

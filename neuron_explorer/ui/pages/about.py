@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +209,7 @@ def _definitions(pairs: tuple[tuple[str, str], ...]) -> html.Dl:
     )
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], numeric: tuple[int, ...] = ()) -> html.Div:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], numeric: tuple[int, ...] = ()) -> html.Div:
     def kind(index: int) -> str:
         return "num" if index in numeric else ""
 
