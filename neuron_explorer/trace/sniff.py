@@ -42,9 +42,7 @@ def refuse_unless_parquet(path: Path) -> None:
     except FileNotFoundError:
         raise BadTraceError(_missing(path)) from None
     except (OSError, ValueError) as error:
-        raise BadTraceError(
-            f"{shown} cannot be opened: {getattr(error, 'strerror', None) or error}."
-        ) from None
+        raise BadTraceError(f"{shown} cannot be opened: {getattr(error, 'strerror', None) or error}.") from None
     if path.is_dir():
         raise BadTraceError(_directory(path))
     if not path.is_file():
@@ -62,14 +60,10 @@ def refuse_unless_parquet(path: Path) -> None:
         what, advice = _describe(head)
         raise BadTraceError(f"{shown} is {what}, not a trace; {advice}.")
     if len(tail) < 8 or tail[4:] != _PARQUET or status.st_size < 12:
-        raise BadTraceError(
-            f"{shown} is cut short: it begins like a trace but its end is missing; copy it again."
-        )
+        raise BadTraceError(f"{shown} is cut short: it begins like a trace but its end is missing; copy it again.")
     footer = int.from_bytes(tail[:4], "little")
     if footer > min(status.st_size - 12, MAX_FOOTER_BYTES):
-        raise BadTraceError(
-            f"{shown} is damaged: its footer is larger than the file can hold; copy it again."
-        )
+        raise BadTraceError(f"{shown} is damaged: its footer is larger than the file can hold; copy it again.")
 
 
 def is_spool(path: Path) -> bool:
@@ -94,9 +88,7 @@ def _missing(path: Path) -> str:
 
 def _directory(path: Path) -> str:
     if is_spool(path):
-        return (
-            f"{printable(path)} is an unfinished recording; run `neuron-explorer recover {printable(path)}`."
-        )
+        return f"{printable(path)} is an unfinished recording; run `neuron-explorer recover {printable(path)}`."
     return f"{printable(path)} is a directory; give the trace (.parquet) inside it."
 
 

@@ -51,9 +51,7 @@ RECORD: Final = np.dtype(
         ("kind", "u1"),
     ]
 )
-HEADER: Final = struct.Struct(
-    "<4sHHIIqQ32x"
-)  # magic, version, record size, thread, -, os thread, logical thread
+HEADER: Final = struct.Struct("<4sHHIIqQ32x")  # magic, version, record size, thread, -, os thread, logical thread
 MAGIC: Final = b"NXEV"
 
 OWN_STACK: Final = 1

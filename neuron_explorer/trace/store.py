@@ -97,9 +97,7 @@ class Trace:
         meta: the same, typed.
     """
 
-    def __init__(
-        self, path: Path, document: dict[str, Any], footer: pq.FileMetaData, columns: tuple[str, ...]
-    ) -> None:
+    def __init__(self, path: Path, document: dict[str, Any], footer: pq.FileMetaData, columns: tuple[str, ...]) -> None:
         """Use ``load``."""
         self.path = path
         self.metadata = document
@@ -200,9 +198,7 @@ class Trace:
             if self._source_table is None:
                 rows = self._tables(["kind", "file", "text"], "source")
                 self._source_table = {
-                    f: t
-                    for f, t in zip(rows["file"].to_pylist(), rows["text"].to_pylist(), strict=True)
-                    if f and t
+                    f: t for f, t in zip(rows["file"].to_pylist(), rows["text"].to_pylist(), strict=True) if f and t
                 }
             return self._source_table.get(file)
 
@@ -233,10 +229,7 @@ class Trace:
     def _load_frames(self) -> dict[int, tuple[int, Frame]]:
         rows = self._tables(["kind", "id", "parent", "file", "line", "function", "attribution"], "frame")
         columns = [rows[n].to_pylist() for n in ("id", "parent", "file", "line", "function", "attribution")]
-        return {
-            i: (p, Frame(f or "", n, g or "", a == "stack"))
-            for i, p, f, n, g, a in zip(*columns, strict=True)
-        }
+        return {i: (p, Frame(f or "", n, g or "", a == "stack")) for i, p, f, n, g, a in zip(*columns, strict=True)}
 
     def _tables(self, columns: Sequence[str], kind: str) -> pa.Table:
         import pyarrow.compute as pc

@@ -80,8 +80,7 @@ class TraceWriter:
         if not rows:
             return
         arrays = [
-            _column(c, columns[c.name], rows) if c.name in columns else self._constant(c, rows)
-            for c in schema.COLUMNS
+            _column(c, columns[c.name], rows) if c.name in columns else self._constant(c, rows) for c in schema.COLUMNS
         ]
         batch = pa.Table.from_arrays(arrays, schema=self._schema)
         self._writer.write_table(batch, row_group_size=rows)

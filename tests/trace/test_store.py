@@ -95,9 +95,7 @@ def test_sql_sees_the_trace_and_nothing_else(trace, statement, monkeypatch, tmp_
 def test_the_trace_itself_cannot_be_overwritten(trace):
     before = trace.path.read_bytes()
     with pytest.raises(QueryError):
-        trace.sql_arrow(
-            f"COPY (SELECT 1 AS a) TO '{str(trace.path).replace(chr(39), chr(39) * 2)}' (FORMAT parquet)"
-        )
+        trace.sql_arrow(f"COPY (SELECT 1 AS a) TO '{str(trace.path).replace(chr(39), chr(39) * 2)}' (FORMAT parquet)")
     assert trace.path.read_bytes() == before
 
 

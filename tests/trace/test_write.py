@@ -29,9 +29,7 @@ def test_missing_columns_get_their_default(tmp_path):
 def test_coded_text_and_encodings(tmp_path):
     path = tmp_path / "t.parquet"
     with TraceWriter(path) as writer:
-        writer.write_rows(
-            {"kind": "op", "name": Coded(np.array([1, -1, 0, 1]), ["x", "y"]), "start": [0, 1, 2, 3]}
-        )
+        writer.write_rows({"kind": "op", "name": Coded(np.array([1, -1, 0, 1]), ["x", "y"]), "start": [0, 1, 2, 3]})
         writer.write_rows({"kind": "op", "name": ["z"], "start": [4]})
     assert pq.read_table(path)["name"].to_pylist() == ["y", None, "x", "y", "z"]
     group = pq.read_metadata(path).row_group(0)

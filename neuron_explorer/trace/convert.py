@@ -1,0 +1,232 @@
+"""A spool becomes a trace.
+
+The recording is read in windows of time with a bounded number of records, so memory does not
+grow with the length of a run. Everything per event is done with numpy on whole columns; what
+is interned (names, frames, signatures, modules) is worked out once per table entry.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from .attribution import attribute
+from .autograd import ForwardIndex
+from .calls import Calls, module_calls
+from .columns import Tally, event_columns, frame_columns, step_rows
+from .document import trace_metadata
+from .lookups import Lookups, merge
+from .paths import PathRules
+from .rows import Thread, load
+from .scan import Plausible, plausible, scan_thread, windows
+from .sources import collect_sources, source_files
+from .spool_reader import ProcessSpool, read_processes, read_session
+from .steps import NO_STEPS, Steps, by_calls, by_marks, by_optimizer, compilations, with_compiles
+from .write import TraceWriter
+
+__all__ = ["ConvertResult", "convert"]
+
+WINDOW_ROWS: Final = 1 << 17
+_END_OF_TIME: Final = 1 << 62
+
+
+@dataclass(frozen=True)
+class ConvertResult:
+    """What became of a recording. Counts of events; ``duration_ns`` is the trace's length."""
+
+    output: Path
+    events: int
+    duration_ns: int
+    torn_records: int
+    torn_table_entries: int
+    unended: int
+    quarantined: int
+    steps: int
+    recovered: bool
+
+
+@dataclass
+class Recording:
+    """Everything about a spool that the second pass needs."""
+
+    session: dict[str, Any]
+    processes: list[ProcessSpool]
+    threads: list[Thread]
+    lookups: Lookups
+    steps: list[Steps]  # per process
+    start_ns: int
+    bounds: Plausible
+    events: int  # slots in all files; the ids of steps follow
+
+    @property
+    def rank(self) -> int:
+        """Distributed rank."""
+        return _number(self.session, "rank")
+
+    @property
+    def pids(self) -> np.ndarray:
+        """Operating system id per process."""
+        return np.array([p.pid for p in self.processes], np.int64)
+
+    @property
+    def step_lanes(self) -> np.ndarray:
+        """Lane of each process's steps."""
+        return len(self.threads) + np.arange(len(self.processes), dtype=np.int32)
+
+    @property
+    def counter_lanes(self) -> np.ndarray:
+        """Lane of each process's counters."""
+        return self.step_lanes + np.int32(len(self.processes))
+
+
+def convert(
+    spool_dir: Path,
+    output: Path,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    extra: Mapping[str, Any] | None = None,
+    recovered: bool = False,
+    keep_spool: bool = False,
+) -> ConvertResult:
+    """Write the trace of the recording in ``spool_dir`` to ``output`` and remove the spool.
+
+    ``output`` appears whole or not at all; when writing fails the spool is kept. ``progress``
+    is called with (events written, events in all). ``extra`` replaces entries of the metadata,
+    except ``stop_began_monotonic_ns``, from which the time to stop is computed.
+
+    Raises ``BadTraceError`` when ``spool_dir`` is no spool, ``OutputError`` when ``output``
+    cannot be written.
+    """
+    session = read_session(spool_dir)
+    processes = read_processes(spool_dir)
+    rules = PathRules(session)
+    try:
+        recording = prepare(session, processes, rules)
+        texts, refused = collect_sources(
+            source_files(processes, rules), _setting(session, "source", "all"), _number(session, "start_unix_ns")
+        )
+        with TraceWriter(output) as writer:
+            tally = _write(writer, recording, texts, progress)
+            document = trace_metadata(recording, tally, recovered=recovered, sources=texts, refused=refused)
+            _add_extra(document, extra or {})
+            writer.close(document)
+    finally:
+        for process in processes:
+            for file in process.files:
+                file.close()
+    if not keep_spool:
+        shutil.rmtree(spool_dir, ignore_errors=True)
+    counts = document["counts"]
+    return ConvertResult(
+        output=output,
+        events=counts["events"],
+        duration_ns=document["duration_ns"],
+        torn_records=counts["torn_records"],
+        torn_table_entries=counts["torn_table_entries"],
+        unended=counts["unended"],
+        quarantined=counts["quarantined"],
+        steps=document["steps"]["count"],
+        recovered=recovered,
+    )
+
+
+def prepare(session: dict[str, Any], processes: list[ProcessSpool], rules: PathRules) -> Recording:
+    """The first pass: tables, order of records, steps."""
+    lookups = merge(processes, rules)
+    bounds = plausible(_number(session, "start_monotonic_ns") or min((p.start_ns for p in processes), default=0))
+    threads: list[Thread] = []
+    id_base = 0
+    for position, (process, bases) in enumerate(zip(processes, lookups.bases, strict=True)):
+        tables = process.tables
+        for file in process.files:
+            scan = scan_thread(
+                file, lookups.traits, bases.name, len(tables.names), bases.frame, len(tables.frame_parent), bounds
+            )
+            if not file.count and not scan.torn:
+                continue
+            threads.append(Thread(scan, len(threads), position, id_base, bases, tables))
+            id_base += file.count
+    start = _number(session, "start_monotonic_ns")
+    first = min((t.scan.first for t in threads if t.scan.first), default=start)
+    start = min(start, first) if start else first
+    steps = find_steps(session, processes, threads, lookups, start)
+    return Recording(session, processes, threads, lookups, steps, start, bounds, id_base)
+
+
+def find_steps(
+    session: Mapping[str, Any], processes: list[ProcessSpool], threads: list[Thread], lookups: Lookups, start: int
+) -> list[Steps]:
+    """The steps of each process. A process without its own (a DataLoader's worker) has none here."""
+    if _setting(session, "steps", "auto") == "none":
+        return [NO_STEPS] * len(processes)
+    found = []
+    for position in range(len(processes)):
+        mine = [t for t in threads if t.process == position]
+        if not mine:
+            found.append(NO_STEPS)
+            continue
+        marks = np.concatenate([t.scan.marks for t in mine])
+        marks = marks[np.argsort(marks["start"], kind="stable")]
+        began = start if position == 0 else max(start, min(t.scan.first for t in mine))
+        steps = by_marks(marks, began) or by_optimizer(marks, lookups, began)
+        if steps is None:
+            largest = sorted(mine, key=lambda t: -t.scan.file.count)[:4]
+            calls = [module_calls(t.scan.file, t.bases, t.tables, lookups) for t in largest]
+            best: Calls | None = max((c for c in calls if c), key=lambda c: len(c.start), default=None)
+            steps = by_calls(best, lookups) or NO_STEPS
+        found.append(with_compiles(steps, compilations(marks, lookups)))
+    return found
+
+
+def _write(
+    writer: TraceWriter,
+    recording: Recording,
+    texts: Mapping[str, str],
+    progress: Callable[[int, int], None] | None,
+) -> Tally:
+    lookups = recording.lookups
+    if len(lookups.frames) > 1:
+        writer.write_rows(frame_columns(lookups))
+    if texts:
+        writer.write_rows({"kind": "source", "file": list(texts), "text": list(texts.values())})
+    stacks = bool(recording.session.get("settings", {}).get("stacks", True))
+    tally = Tally()
+    forwards: dict[tuple[int, int], ForwardIndex] = {}
+    total = sum(t.scan.file.count for t in recording.threads)
+    cuts = windows([t.scan for t in recording.threads], WINDOW_ROWS)
+    edges = [0, *cuts, _END_OF_TIME]
+    for low, high in pairwise(edges):
+        rows = load(recording.threads, lookups, low, high, recording.bounds)
+        steps = step_rows(recording, low, high)
+        if len(rows) or steps is not None:
+            origins = attribute(rows, recording.threads, lookups, forwards, stacks) if len(rows) else None
+            writer.write_rows(event_columns(recording, rows, origins, steps, tally))
+        if progress is not None:
+            progress(min(tally.events, total), total)
+    return tally
+
+
+def _add_extra(document: dict[str, Any], extra: Mapping[str, Any]) -> None:
+    rest = dict(extra)
+    began = rest.pop("stop_began_monotonic_ns", None)
+    if isinstance(began, int):
+        document["overhead"]["stop_ns"] = max(0, time.monotonic_ns() - began)
+    document.update(rest)
+
+
+def _setting(session: Mapping[str, Any], name: str, default: str) -> str:
+    settings = session.get("settings")
+    value = settings.get(name) if isinstance(settings, Mapping) else None
+    return value if isinstance(value, str) else default
+
+
+def _number(session: Mapping[str, Any], name: str) -> int:
+    value = session.get(name)
+    return value if type(value) is int and 0 <= value < 1 << 62 else 0

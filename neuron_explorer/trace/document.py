@@ -1,0 +1,118 @@
+"""The metadata document of a converted recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from .attribution import ATTRIBUTIONS
+from .columns import KINDS, Tally
+from .metadata import capability, default_metadata, thread_lane
+from .steps import NO_STEPS
+
+if TYPE_CHECKING:
+    from .convert import Recording
+
+_COPIED: Final = ("start_unix_ns", "versions", "device", "rank", "world_size", "script", "recorder",
+                  "recorder_reason", "settings")  # fmt: skip
+_SUMMED: Final = ("tracing_ops", "dropped", "signatures_capped", "stacks_truncated", "late_ends")
+
+
+def trace_metadata(
+    recording: Recording, tally: Tally, *, recovered: bool, sources: Mapping[str, str], refused: Mapping[str, str]
+) -> dict[str, Any]:
+    """The whole document, from what was recorded and what was written."""
+    session, processes, threads = recording.session, recording.processes, recording.threads
+    document = default_metadata()
+    for name in _COPIED:
+        value = session.get(name)
+        if value is not None and (document[name] is None or isinstance(value, type(document[name]))):
+            document[name] = value
+    monotonic = session.get("start_monotonic_ns")
+    if isinstance(monotonic, int) and document["start_unix_ns"]:
+        document["start_unix_ns"] += recording.start_ns - monotonic
+    last = max((t.scan.last for t in threads), default=recording.start_ns)
+    last = max([last, *(int(s.end[-1]) for s in recording.steps if len(s))])
+    document["duration_ns"] = max(0, last - recording.start_ns)
+    observed = session.get("capabilities")
+    document["capabilities"] |= observed if isinstance(observed, dict) else {}
+    steps = next((s for s in recording.steps if len(s)), NO_STEPS)
+    document["capabilities"]["steps"] = capability(len(steps) > 0, "" if len(steps) else "nothing marks a step")
+    document["steps"] = steps.metadata()
+    document["counts"] = _counts(recording, tally)
+    document["lanes"] = _lanes(recording, tally)
+    document["attribution"] = _attribution(tally)
+    document["recovered"] = recovered
+    document["finished"] = bool(processes) and all(p.finished for p in processes if p.role == "main")
+    document["sources"] = {"embedded": len(sources), "refused": dict(list(refused.items())[:200])}
+    settings = document["settings"]
+    source = str(settings.get("source", "all"))
+    document["discloses"] = {
+        "source": source if sources else "none",
+        "paths": str(settings.get("paths", "relative")),
+        "arguments": any(len(p.tables.signatures) > 1 for p in processes),
+        "host": False,
+        "script_arguments": False,
+    }
+    return document
+
+
+def _counts(recording: Recording, tally: Tally) -> dict[str, Any]:
+    processes = recording.processes
+    counts: dict[str, Any] = {
+        "events": tally.events,
+        "by_kind": {KINDS[k]: int(n) for k, n in enumerate(tally.by_kind) if n},
+        "torn_records": sum(t.scan.torn for t in recording.threads),
+        "torn_table_entries": sum(p.tables.torn for p in processes),
+        "unended": tally.unended,
+        "quarantined": tally.quarantined,
+    }
+    for name in _SUMMED:
+        values = [p.control.get(name) for p in processes]
+        counts[name] = sum(v for v in values if isinstance(v, int))
+    reasons = [p.control.get("reason_stopped") for p in processes]
+    stopped = next((r for r in reasons if isinstance(r, str) and r), None)
+    if stopped is not None:
+        counts["reason_stopped"] = stopped
+    return counts
+
+
+def _lanes(recording: Recording, tally: Tally) -> list[dict[str, Any]]:
+    lanes = []
+    for thread in recording.threads:
+        file = thread.scan.file
+        first = not any(t.process == thread.process and t.lane < thread.lane for t in recording.threads)
+        name = file.name or ("main thread" if first else f"thread {file.sequence}")
+        lanes.append(
+            _lane(recording, thread.lane, thread.process, "thread", name)
+            | {"thread": file.sequence, "os_thread": file.os_thread}
+        )
+    for position, steps in enumerate(recording.steps):
+        if len(steps):
+            lanes.append(_lane(recording, int(recording.step_lanes[position]), position, "steps", "steps"))
+    for position in sorted(tally.counter_processes):
+        lanes.append(_lane(recording, int(recording.counter_lanes[position]), position, "counter", "counters"))
+    return lanes
+
+
+def _lane(recording: Recording, lane: int, position: int, kind: str, name: str) -> dict[str, Any]:
+    process = recording.processes[position]
+    return thread_lane(
+        lane, name, kind=kind, rank=recording.rank, process=process.pid, thread=-1,
+        process_name=process.name or process.role, process_start=max(0, process.start_ns - recording.start_ns),
+    )  # fmt: skip
+
+
+def _attribution(tally: Tally) -> dict[str, Any]:
+    by = {
+        ATTRIBUTIONS[i]: {"events": int(n), "self_ns": int(tally.self_by_attribution[i])}
+        for i, n in enumerate(tally.events_by_attribution)
+        if n
+    }
+    return {
+        "op_time_ns": int(np.sum(tally.self_by_attribution)),
+        "op_time_with_line_ns": tally.time_with_line,
+        "by_attribution": by,
+    }

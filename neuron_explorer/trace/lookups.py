@@ -1,0 +1,142 @@
+"""The tables of all processes of a spool, merged: global ids in, column codes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from .frames import Frames, code_facts, frames_of
+from .modules import module_paths
+from .paths import PathRules
+from .spool_reader import ProcessSpool, Tables
+from .text import TextTable
+
+SIGNATURE_COLUMNS: Final = ("shapes", "strides", "dtypes", "arguments", "device")
+
+# What a name says about the event that carries it; bits of `Lookups.traits`.
+OPTIMIZER_STEP: Final = 1
+COMPILING: Final = 2
+LAUNCH: Final = 4
+DATA_WAIT: Final = 8
+READ_SCALAR: Final = 16
+TO_COPY: Final = 32
+DEVICE_COPY: Final = 64
+GRAPH_ROOT: Final = 128
+
+_LAUNCH_PREFIX: Final = "Torch-Compiled Region: "
+
+
+@dataclass(frozen=True)
+class Bases:
+    """What to add to one process's ids to make them global; id 0 stays 0."""
+
+    name: int
+    signature: int
+    frame: int
+    module: int
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """Global tables. Arrays are indexed by global id and hold text codes; index 0 is "none"."""
+
+    names: TextTable
+    name: np.ndarray
+    traits: np.ndarray
+    compile_ids: TextTable
+    compile_id: np.ndarray
+    signature_texts: dict[str, TextTable]
+    signature: dict[str, np.ndarray]
+    on_device: np.ndarray  # per signature: the first tensor is not on the CPU
+    to_cpu: np.ndarray  # per signature: an argument names the CPU
+    frames: Frames
+    files: TextTable
+    functions: TextTable
+    modules: TextTable
+    module: np.ndarray
+    bases: list[Bases]
+
+
+def merge(processes: list[ProcessSpool], rules: PathRules) -> Lookups:
+    """The lookups of a spool. The first process's ids stay what they are."""
+    tables = [p.tables for p in processes]
+    names, compile_ids, modules = TextTable(), TextTable(), TextTable()
+    files, functions = TextTable(), TextTable()
+    bases, at = [], Bases(0, 0, 0, 0)
+    for t in tables:
+        bases.append(at)
+        at = Bases(
+            at.name + len(t.names) - 1,
+            at.signature + len(t.signatures) - 1,
+            at.frame + len(t.frame_parent) - 1,
+            at.module + len(t.modules) - 1,
+        )
+    all_names = ["", *(n for t in tables for n in t.names[1:])]
+    signatures = [("",) * 5, *(s for t in tables for s in t.signatures[1:])]
+    texts = {c: TextTable() for c in SIGNATURE_COLUMNS}
+    columns = {c: texts[c].codes(s[i] for s in signatures) for i, c in enumerate(SIGNATURE_COLUMNS)}
+    return Lookups(
+        names=names,
+        name=names.codes(all_names),
+        traits=np.fromiter((_traits(n) for n in all_names), np.uint8),
+        compile_ids=compile_ids,
+        compile_id=compile_ids.codes(_compile_id(n) for n in all_names),
+        signature_texts=texts,
+        signature=columns,
+        on_device=np.fromiter((bool(s[4]) and not s[4].startswith("cpu") for s in signatures), bool),
+        to_cpu=np.fromiter(('"cpu"' in s[3] for s in signatures), bool),
+        frames=_frames(tables, rules, files, functions),
+        files=files,
+        functions=functions,
+        modules=modules,
+        module=modules.codes(["", *(p for t in tables for p in module_paths(t.modules)[1:])]),
+        bases=bases,
+    )
+
+
+def globally(ids: np.ndarray, base: int, limit: int) -> np.ndarray:
+    """Ids of one process as global ids; what lies beyond a torn table (``limit``) is none."""
+    if base == 0:
+        return np.where(ids < limit, ids, 0)
+    return np.where((ids > 0) & (ids < limit), ids + np.uint32(base), 0)
+
+
+def _frames(tables: list[Tables], rules: PathRules, files: TextTable, functions: TextTable) -> Frames:
+    codes = [("", "", 0)]
+    parents, code_ids, lines = [np.zeros(1, np.int32)], [np.zeros(1, np.int32)], [np.full(1, -1, np.int32)]
+    frame_base = 0
+    for t in tables:
+        parent = np.frombuffer(t.frame_parent, np.uint32)[1:].astype(np.int32)
+        code = np.frombuffer(t.frame_code, np.uint32)[1:].astype(np.int32)
+        parents.append(np.where(parent > 0, parent + frame_base, 0).astype(np.int32))
+        code_ids.append(np.where(code > 0, code + len(codes) - 1, 0).astype(np.int32))
+        lines.append(np.frombuffer(t.frame_line, np.int32)[1:])
+        frame_base += len(parent)
+        codes.extend(t.codes[1:])
+    facts = code_facts(codes, rules, files, functions)
+    return frames_of(np.concatenate(parents), np.concatenate(code_ids), np.concatenate(lines), facts)
+
+
+def _traits(name: str) -> int:
+    if name.startswith("aten::"):
+        base = name.split(".", 1)[0]
+        if base in ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::equal"):
+            return READ_SCALAR
+        if base in ("aten::_to_copy", "aten::to"):
+            return TO_COPY
+        return DEVICE_COPY if base in ("aten::_copy_from", "aten::_copy_from_and_resize") else 0
+    if name.startswith("Optimizer.step#"):
+        return OPTIMIZER_STEP
+    if name.startswith(_LAUNCH_PREFIX):
+        return LAUNCH
+    if name.startswith("enumerate(DataLoader)#") and name.endswith("__next__"):
+        return DATA_WAIT
+    if name.endswith("GraphRoot"):
+        return GRAPH_ROOT
+    return COMPILING if name.endswith("(dynamo_timed)") and "compile" in name else 0
+
+
+def _compile_id(name: str) -> str:
+    return name[len(_LAUNCH_PREFIX) :].strip() if name.startswith(_LAUNCH_PREFIX) else ""
