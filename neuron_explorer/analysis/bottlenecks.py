@@ -24,17 +24,23 @@ _LINE_KINDS: Final = (*WORK_KINDS, "data_wait")
 _TOTAL_KINDS: Final = (*_LINE_KINDS, "range")
 
 _SELF = 'CAST(coalesce(sum("self") FILTER ("self" >= 0), 0) AS BIGINT)'
-_LEAVES = "count(*) FILTER (\"self\" = duration AND kind NOT IN ('autograd', 'data_wait', 'range'))"
+_OPS: Final = tuple(kind for kind in WORK_KINDS if kind != "autograd")
+_LAUNCHES = f"count(*) FILTER ({kinds_sql(_OPS)} AND (parent < 0 OR caller IS NOT NULL))"
+_FROM = (
+    "events LEFT JOIN (SELECT DISTINCT id AS caller FROM events "
+    f"WHERE NOT {kinds_sql(_OPS)}) AS callers ON events.parent = callers.caller"
+)
+"""Events, each with its caller where that is not an operator (a range, a backward node)."""
 
 
 @dataclass(frozen=True)
 class Row:
     """One row. Times in ns over the selection; the others:
 
-    ``launches``: operators that call no other (a composite operator does not count, its
-    parts do). ``calls``: events, nested ones included. ``share``: self time over the
+    ``launches``: operators called from Python, by a backward node or by a C++ thread, not
+    by another operator. ``calls``: events, nested ones included. ``share``: self time over the
     table's whole. ``median_ns``: of one event (by line: of one event that is outermost on
-    its line). ``self_per_step``/``launches_per_step`` are None without steady steps.
+    its line). ``…_per_step`` are None without steady steps.
     ``without_end``: events whose end was not seen; they have no time.
     """
 
@@ -47,6 +53,7 @@ class Row:
     share: float
     self_per_step: float | None
     launches_per_step: float | None
+    calls_per_step: float | None
     without_end: int = 0
     name: str = ""
     shapes: str = ""
@@ -81,11 +88,11 @@ def by_op(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection: 
     """A row per operator."""
     sel = selection or select(trace, period)
     sql = (
-        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, count(*) AS calls, {_LEAVES} AS launches, "
+        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, count(*) AS calls, {_LAUNCHES} AS launches, "
         "median(duration) FILTER (duration >= 0) AS median_ns, "
         "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
         "list(DISTINCT module)[1:4096] AS modules "
-        f"FROM events WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name"
+        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name"
     )
     return _table(trace, "op", sel, sql, limit, lambda r: r["name"] or "")
 
@@ -97,10 +104,10 @@ def by_op_and_shape(
     sel = selection or select(trace, period)
     sql = (
         f"SELECT name, shapes, dtypes, {_SELF} AS self_ns, {_total()} AS total_ns, count(*) AS calls, "
-        f"{_LEAVES} AS launches, median(duration) FILTER (duration >= 0) AS median_ns, "
+        f"{_LAUNCHES} AS launches, median(duration) FILTER (duration >= 0) AS median_ns, "
         "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
         "list(DISTINCT module)[1:4096] AS modules "
-        f"FROM events WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name, shapes, dtypes"
+        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name, shapes, dtypes"
     )
     return _table(
         trace, "op_shape", sel, sql, limit,
@@ -121,11 +128,11 @@ def by_line(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection
         "CASE WHEN file IS NULL THEN coalesce(attribution, '') ELSE '' END AS attribution, "
         f'CAST(coalesce(sum("self") FILTER ("self" >= 0 AND {own}), 0) AS BIGINT) AS self_ns, '
         "CAST(coalesce(sum(duration) FILTER (duration >= 0 AND outermost_on_line), 0) AS BIGINT) AS total_ns, "
-        f"count(*) FILTER ({own}) AS calls, {_LEAVES} AS launches, "
+        f"count(*) FILTER ({own}) AS calls, {_LAUNCHES} AS launches, "
         "median(duration) FILTER (duration >= 0 AND outermost_on_line) AS median_ns, "
         f"count(*) FILTER (duration < 0 AND {own}) AS without_end, mode(phase) AS phase, "
         "mode(function) AS function, list(DISTINCT module)[1:4096] AS modules "
-        f"FROM events WHERE {sel.where} AND {kinds_sql(_TOTAL_KINDS)} GROUP BY 1, 2, 3 HAVING calls > 0"
+        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(_TOTAL_KINDS)} GROUP BY 1, 2, 3 HAVING calls > 0"
     )
     return _table(trace, "line", sel, sql, limit, lambda r: f"{r['file']}:{r['line']}" if r["file"] else "")
 
@@ -136,11 +143,11 @@ def ops_on_line(
     """A row per operator that ran for one source line."""
     sel = selection or select(trace, period)
     sql = (
-        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, count(*) AS calls, {_LEAVES} AS launches, "
+        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, count(*) AS calls, {_LAUNCHES} AS launches, "
         "median(duration) FILTER (duration >= 0) AS median_ns, "
         "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
         "list(DISTINCT module)[1:4096] AS modules "
-        f"FROM events WHERE {sel.where} AND {kinds_sql(_LINE_KINDS)} AND file = ? AND line = ? GROUP BY name"
+        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(_LINE_KINDS)} AND file = ? AND line = ? GROUP BY name"
     )
     return _table(trace, "op_on_line", sel, sql, limit, lambda r: r["name"] or "", (file, line))
 
@@ -159,9 +166,9 @@ def by_module(
     """
     sel = selection or select(trace, period)
     groups = trace.sql_arrow(
-        f"SELECT coalesce(module, '') AS module, {_SELF} AS self_ns, count(*) AS calls, {_LEAVES} AS launches, "
+        f"SELECT coalesce(module, '') AS module, {_SELF} AS self_ns, count(*) AS calls, {_LAUNCHES} AS launches, "
         "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase "
-        f"FROM events WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY 1"
+        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY 1"
     ).to_pylist()
     own: dict[str, dict[str, Any]] = {}
     totals: dict[str, int] = {}
@@ -236,6 +243,7 @@ def _row(key: str, r: Mapping[str, Any], sel: Selection, **extra: Any) -> Row:
         share=r["self_ns"] / sel.whole_ns if sel.whole_ns > 0 else 0.0,
         self_per_step=r["self_ns"] / steps if steps else None,
         launches_per_step=r["launches"] / steps if steps else None,
+        calls_per_step=r["calls"] / steps if steps else None,
         without_end=r["without_end"],
         phase=r["phase"] or "",
         **extra,

@@ -213,18 +213,19 @@ def _table(console: Console) -> Table:
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True, header_style="dim", show_edge=False)
 
 
-def _cost_columns(table: Table, per_step: bool) -> None:
+def _cost_columns(table: Table, per_step: bool, counted: str = "launches") -> None:
     table.add_column("self/step" if per_step else "self", justify="right", no_wrap=True)
     table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("launches", justify="right", no_wrap=True)
+    table.add_column(counted, justify="right", no_wrap=True)
 
 
-def _costs(row: Mapping[str, Any]) -> list[str]:
+def _costs(row: Mapping[str, Any], counted: str = "launches") -> list[str]:
     per_step = row["self_per_step"] is not None
+    number = row[f"{counted}_per_step"] if per_step else row[counted]
     return [
         q.duration(row["self_per_step"] if per_step else row["self_ns"]),
         q.share(row["share"]),
-        q.per_step(row["launches_per_step"] if per_step else row["launches"]),
+        q.per_step(number),
     ]
 
 
@@ -261,11 +262,11 @@ def _ops(console: Console, data: Mapping[str, Any]) -> None:
     table = _table(console)
     table.add_column("operator", no_wrap=True, overflow="ellipsis", ratio=1)
     table.add_column("phase", no_wrap=True)
-    _cost_columns(table, _per_step(data))
+    _cost_columns(table, _per_step(data), "calls")
     table.add_column("median", justify="right", no_wrap=True)
     for row in table_data["rows"]:
         table.add_row(
-            Text(plain(row.get("name", ""))), Text(plain(row.get("phase", "")), style="dim"), *_costs(row),
+            Text(plain(row.get("name", ""))), Text(plain(row.get("phase", "")), style="dim"), *_costs(row, "calls"),
             q.duration(row["median_ns"]),
         )  # fmt: skip
     console.print(table)
@@ -395,8 +396,8 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     )
     out += ["", "## Operators that cost most", ""]
     out += _md_table(
-        ["operator", unit, "share", "launches", "median"],
-        [[_code(r.get("name", "")), *_costs(r), q.duration(r["median_ns"])] for r in data["ops"]["rows"]],
+        ["operator", unit, "share", "calls", "median"],
+        [[_code(r.get("name", "")), *_costs(r, "calls"), q.duration(r["median_ns"])] for r in data["ops"]["rows"]],
     )
     modules = [r for r in data["modules"]["rows"] if r["self_ns"] > 0 and r.get("module")]
     if modules:

@@ -26,7 +26,7 @@ def test_by_line_counts_nesting_once():
     assert (row.file, row.line, row.function) == ("m.py", 2, "f")
     assert row.self_ns == 900  # three linears in steady steps, 100 + 200 each
     assert row.total_ns == 900  # the nested addmm is not counted again
-    assert (row.calls, row.launches) == (6, 3)
+    assert (row.calls, row.launches) == (6, 3)  # the addmm is called by the linear
     assert (row.self_per_step, row.launches_per_step) == (450.0, 1.5)
     assert row.median_ns == 300
     assert row.share == pytest.approx(900 / 2000)
@@ -77,9 +77,9 @@ def test_lines_are_counted_as_python_counts_them():
 def test_by_op():
     trace = memory_trace([forward(1100), forward(2100)], STEPS)
     rows = {r.name: r for r in by_op(trace).rows}
-    assert (rows["aten::addmm"].self_ns, rows["aten::addmm"].calls, rows["aten::addmm"].launches) == (400, 2, 2)
+    assert (rows["aten::addmm"].self_ns, rows["aten::addmm"].calls, rows["aten::addmm"].launches) == (400, 2, 0)
     assert (rows["aten::linear"].self_ns, rows["aten::linear"].total_ns) == (200, 600)
-    assert rows["aten::linear"].launches == 0  # it calls addmm
+    assert rows["aten::linear"].launches == 2
 
 
 def test_by_op_and_shape_tells_signatures_apart():
@@ -176,3 +176,13 @@ def test_every_table_has_the_same_sum_in_any_order(drawn, period, random):
     mixed = memory_trace(events, STEPS)
     for analysis in tables:
         assert analysis(mixed, period).rows == analysis(trace, period).rows
+
+
+def test_launches_are_operators_that_no_operator_called():
+    nested = event("aten::t", 1110, 5)
+    node = event("MmBackward0", 1100, 100, event("aten::mm", 1105, 60, nested), kind="autograd")
+    block = event("block", 1300, 100, event("aten::add", 1310, 10), kind="range")
+    rows = {r.name: r for r in by_op(memory_trace([node, block, event("aten::sub", 1500, 5)], STEPS)).rows}
+    assert {name: row.launches for name, row in rows.items()} == {
+        "MmBackward0": 0, "aten::mm": 1, "aten::t": 0, "aten::add": 1, "aten::sub": 1,
+    }  # fmt: skip
