@@ -62,7 +62,7 @@ def helper(x):
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.blocks = nn.ModuleList([Block() for _ in range(2)])
+        self.blocks = nn.ModuleList([Block() for _ in range(1)])
         self.head = nn.Linear(8, 2)
 
     def forward(self, x):
@@ -91,7 +91,7 @@ def main():
         warnings.simplefilter("always")
         for _ in range(2):  # the second recording meets compiled code
             with recording as prof:
-                for step in range(3):
+                for step in range(2):
                     x = torch.randn(4 + step % 2, 8)
                     loss = compiled(x).square().mean()
                     loss.backward()

@@ -7,6 +7,7 @@ the files `stdout` and `stderr` in the request's directory.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import runpy
@@ -18,6 +19,8 @@ import torch
 
 def main():
     torch.ones(2).sum()
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
     requests = os.fdopen(os.dup(0), closefd=True)
     answers = os.fdopen(os.dup(1), "w", closefd=True)
     for line in requests:

@@ -23,9 +23,7 @@ __all__ = ["LIMITS", "is_data_wait", "who_works"]
 _PREFIX = "enumerate(DataLoader)#"
 _SUFFIX = ".__next__"
 
-LIMITS = (
-    "batches from torch's DataLoader; the start of worker processes, pinning and other loaders are not seen"
-)
+LIMITS = "batches from torch's DataLoader; the start of worker processes, pinning and other loaders are not seen"
 
 
 def is_data_wait(name: str) -> bool:

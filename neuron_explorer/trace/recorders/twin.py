@@ -137,9 +137,7 @@ def _name_of(func: Any) -> str:
     return name() if callable(name) else str(func)
 
 
-def _run_range(
-    events: ThreadEvents, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _run_range(events: ThreadEvents, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`record_function` is two operators; what lies between them is a range."""
     if name.startswith(_ENTER):
         result = func(*args, **kwargs)

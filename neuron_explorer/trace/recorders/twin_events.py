@@ -242,9 +242,7 @@ class ThreadEvents:
             sequence = -1
         # The node was called from backward(); deeper frames are those of hooks and custom functions.
         outer = Walk(walk.engine_stack or walk.stack, 0, 0, walk.cut)
-        index = self._begin(
-            spool.AUTOGRAD, self._shared.writer.name(name, 1), outer, sequence, aux=self._logical
-        )
+        index = self._begin(spool.AUTOGRAD, self._shared.writer.name(name, 1), outer, sequence, aux=self._logical)
         if index >= 0:
             self._node = _Node(index, key, time.monotonic_ns())
 

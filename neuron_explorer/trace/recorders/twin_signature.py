@@ -11,13 +11,25 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Signature", "argument_values", "describe", "key_of"]
+__all__ = ["Number", "Signature", "argument_values", "describe", "key_of"]
 
 MAX_LISTED_TENSORS = 8
 MAX_LISTED_NUMBERS = 32
 MAX_STRING_BYTES = 64
 MAX_TEXT_BYTES = 4096
 _TOO_LONG = '["too long"]'
+
+
+# Numbers that torch's C++ uses for them: what the native recorder sees.
+_LAYOUTS = ("strided", "sparse_coo", "sparse_csr", "_mkldnn", "sparse_csc", "sparse_bsr", "sparse_bsc")
+_MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A Python number where the operator takes a tensor: a tensor without dimensions in C++."""
+
+    dtype: str
 
 
 @dataclass(frozen=True)
@@ -40,7 +52,13 @@ def argument_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     values = list(args)
     for argument in declared[len(args) :]:
         values.append(kwargs.get(argument.name, argument.default_value))
+    for i, argument in enumerate(declared):
+        if type(values[i]) in _NUMBERS and argument.type.kind() == "TensorType":
+            values[i] = Number(_NUMBERS[type(values[i])])
     return values
+
+
+_NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 
 def key_of(value: Any, floats: bool) -> Any:
@@ -55,7 +73,7 @@ def key_of(value: Any, floats: bool) -> Any:
         return ("float", value) if floats else "float"
     if isinstance(value, bool | int | str | type(None)):
         return (type(value), value)
-    if isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format):
+    if isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format | Number):
         return value
     return type(value)
 
@@ -73,7 +91,9 @@ def describe(values: list[Any], floats: bool) -> Signature:
         tensors = _tensors_in(value)
         if not device and tensors:
             device = _device_of(tensors)
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, Number):
+            shape, stride, dtype = "[]", "[]", f'"{value.dtype}"'
+        elif isinstance(value, torch.Tensor):
             shape, stride, dtype = _tensor_texts(value)
         elif tensors:
             shape, stride, dtype = _list_texts(value)
@@ -82,7 +102,7 @@ def describe(values: list[Any], floats: bool) -> Signature:
         shapes.append(shape)
         strides.append(stride)
         dtypes.append(dtype)
-        arguments.append("null" if tensors else _value_text(value, floats))
+        arguments.append("null" if tensors or isinstance(value, Number) else _value_text(value, floats))
     return Signature(_join(shapes), _join(strides), _join(dtypes), _join(arguments), device)
 
 
@@ -194,6 +214,10 @@ def _scalar_text(value: Any, floats: bool) -> str:
         return f'"{_dtype_name(value)}"'
     if isinstance(value, torch.device):
         return json.dumps(str(value))
+    for names in (_LAYOUTS, _MEMORY_FORMATS):
+        for number, name in enumerate(names):
+            if value is getattr(torch, name, None):
+                return str(number)
     return json.dumps(type(value).__name__)
 
 
