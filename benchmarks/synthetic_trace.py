@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the operators of a step read best one a line
 """Writes a made-up trace of any size: GPT-like training steps, nested and attributed.
 
     python benchmarks/synthetic_trace.py out.parquet --events 1000000
@@ -146,9 +147,7 @@ def step_template(layers: int, stack_depth: int = 8) -> Template:
         forward.append((name, i, where))
 
     def simple(name: str, where: dict, ns: float, back: str, shape: str) -> None:
-        i = t.op(
-            name, where, ns, ("aten::empty.memory_format", 400), shapes=shape, dtypes='["float32", "float32"]'
-        )
+        i = t.op(name, where, ns, ("aten::empty.memory_format", 400), shapes=shape, dtypes='["float32", "float32"]')
         forward.append((back, i, where))
 
     wait = at("train.py", "for tokens, targets", "main")
@@ -300,9 +299,7 @@ def step_template(layers: int, stack_depth: int = 8) -> Template:
     for name, ns in (("aten::_foreach_add_.Scalar", 9_000), ("aten::_foreach_mul_.Scalar", 160_000),
                      ("aten::_foreach_lerp_.Scalar", 240_000), ("aten::_foreach_addcmul_.Scalar", 260_000),
                      ("aten::_foreach_sqrt", 150_000), ("aten::_foreach_addcdiv_.ScalarList", 270_000)):  # fmt: skip
-        t.op(
-            name, inner, ns / 3, *[("aten::" + name[16:].split("_.")[0], ns / 60) for _ in range(3 * layers)]
-        )
+        t.op(name, inner, ns / 3, *[("aten::" + name[16:].split("_.")[0], ns / 60) for _ in range(3 * layers)])
     t.end(5000)
     zero = at("train.py", "optimizer.zero_grad", "main")
     t.begin("Optimizer.zero_grad#AdamW.zero_grad", 2000, kind="range", **zero)
@@ -335,9 +332,7 @@ def write(
 
     def coded(values: list) -> tuple[np.ndarray, list]:
         table: dict = {}
-        return np.array(
-            [-1 if v is None else table.setdefault(v, len(table)) for v in values], np.int32
-        ), list(table)
+        return np.array([-1 if v is None else table.setdefault(v, len(table)) for v in values], np.int32), list(table)
 
     text = {c: coded([r.get(c) for r in t.rows]) for c in
             ("kind", "name", "file", "function", "module", "phase", "shapes", "dtypes", "attribution")}  # fmt: skip
@@ -429,9 +424,7 @@ def write(
             lane.setdefault(key, value)
     seen = {"observed": True, "reason": ""}
     not_seen = {"observed": False, "reason": "the trace is made up and runs on the CPU"}
-    capabilities = dict.fromkeys(
-        ("stacks", "shapes", "modules", "backward_lines", "gc", "data_wait", "steps"), seen
-    )
+    capabilities = dict.fromkeys(("stacks", "shapes", "modules", "backward_lines", "gc", "data_wait", "steps"), seen)
     capabilities |= dict.fromkeys(
         ("sync", "device_time", "memory", "compile", "collectives", "fallback", "context_switches"), not_seen
     )
@@ -455,8 +448,6 @@ def _single(
 
 def _write_sorted(writer, parts: list[dict], by_kind: dict[str, int]) -> int:
     """Concatenate the parts, sort them by start, write one row group."""
-    import pyarrow as pa
-
     from neuron_explorer.trace import schema
     from neuron_explorer.trace.write import Coded
 
@@ -487,7 +478,6 @@ def _write_sorted(writer, parts: list[dict], by_kind: dict[str, int]) -> int:
                 v if isinstance(v := p.get(column, default), np.ndarray) else np.full(n, v)
                 for p, n in zip(parts, lengths, strict=True)
             ])[order]  # fmt: skip
-    assert pa is not None
     writer.write_rows(columns)
     return len(order)
 

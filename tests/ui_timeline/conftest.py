@@ -14,9 +14,7 @@ LANE = {"lane": 0, "kind": "thread", "name": "main thread", "rank": 0, "process"
         "process_start": 0, "thread": 0, "os_thread": 100, "device": None, "stream": -1}  # fmt: skip
 
 
-def write_trace(
-    path, columns, *, lanes=None, duration_ns=None, metadata=None, row_group_size=50_000, sources=()
-):
+def write_trace(path, columns, *, lanes=None, duration_ns=None, metadata=None, row_group_size=50_000, sources=()):
     """Write a trace; ``columns``: column → list. What is missing gets the schema's default."""
     n = len(next(iter(columns.values()))) if columns else 0
     columns = dict(columns)

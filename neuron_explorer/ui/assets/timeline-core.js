@@ -40,12 +40,23 @@
     return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   }
 
-  /** A time since the trace's start, as exact as `step` ns asks for. */
-  nx.time = function (ns, step) {
-    const [unit, size] = step >= 1e8 || ns >= 1e10 ? UNITS[0] : step >= 1e5 || ns >= 1e7 ? UNITS[1] : step >= 100 || ns >= 1e4 ? UNITS[2] : UNITS[3];
+  /** A time since the trace's start, as exact as `step` ns asks for, in the unit that suits `most`. */
+  nx.time = function (ns, step, most) {
+    most = Math.max(most || ns, step);
+    if (most >= 3600e9) return clock(ns, step);
+    const [unit, size] = UNITS.find(([, size]) => most >= size) || UNITS[3];
     const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10(size / Math.max(step, 1)) - 1e-9)));
     return (ns / size).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }) + " " + unit;
   };
+
+  /** h:mm:ss, with fractions where `step` asks for them. */
+  function clock(ns, step) {
+    const digits = Math.max(0, Math.min(9, Math.ceil(9 - Math.log10(Math.max(step, 1)) - 1e-9)));
+    const whole = Math.floor(ns / 1e9 + 1e-12);
+    const pad = (n) => String(n).padStart(2, "0");
+    const fraction = digits ? ((ns / 1e9) % 1).toFixed(digits).slice(1) : "";
+    return `${Math.floor(whole / 3600)}:${pad(Math.floor(whole / 60) % 60)}:${pad(whole % 60)}${fraction} h`;
+  }
 
   nx.count = (n) => Number(n).toLocaleString("en-US");
   nx.plural = (n, word, many) => nx.count(n) + " " + (Number(n) === 1 ? word : many || word + "s");
@@ -64,7 +75,7 @@
     const anchor = t1 / step < 20000 ? 0 : Math.floor(t0 / span) * span;
     const ticks = [];
     for (let t = Math.ceil(t0 / step) * step; t <= t1; t += step) {
-      ticks.push([t, (anchor ? "+" : "") + nx.time(t - anchor, step)]);
+      ticks.push([t, (anchor ? "+" : "") + nx.time(t - anchor, step, t1 - anchor)]);
     }
     return { step, anchor, ticks };
   };

@@ -32,6 +32,7 @@
       ctx.clearRect(0, 0, canvas.width, canvas.height);
       ctx.drawImage(this.bars, 0, 0);
       ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+      if (view.t0 <= 0 && view.t1 >= view.end) return;
       const [x0, x1] = this.windowPx(view);
       ctx.globalAlpha = 0.14;
       ctx.fillStyle = nx.css(palette.accent);

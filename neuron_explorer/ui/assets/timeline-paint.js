@@ -32,7 +32,7 @@
       this.label = [];
       categories.forEach((category, c) => {
         const colour = read("--tl-" + category.key);
-        const dark = nx.luminance(colour) < 0.36;
+        const dark = nx.luminance(colour) < 0.2; // white text has the better contrast
         const edge = nx.mix(colour, dark ? [255, 255, 255] : [0, 0, 0], dark ? 0.5 : 0.55);
         this.rgb.push(colour);
         this.label.push(dark ? "#ffffff" : "#16181d");
@@ -136,6 +136,7 @@
       const { view, source } = this;
       const W = this.line.length;
       const perPx = view.nsPerPx / dpr;
+      const gap = Math.max(1, Math.round(dpr));
       const filtered = source.filter !== "";
       let pending = null; // a slice that reaches the edge of its tile
       const flush = (slice) => {
@@ -167,7 +168,7 @@
           const to = A + x1[e] * B;
           let p0 = Math.floor(from);
           // A gap of one pixel sets apart what is wide enough to spare it.
-          let p1 = to - from > 3 * dpr ? Math.round(to) - 1 : Math.max(p0 + 1, Math.round(to));
+          let p1 = to - from > 4 * dpr ? Math.floor(to) - gap : Math.max(p0 + 1, Math.round(to));
           if (p0 < left) p0 = left;
           if (p1 > right) p1 = right;
           if (p1 <= p0) p1 = Math.min(p0 + 1, right);
@@ -217,9 +218,9 @@
       flush(pending);
     }
 
-    /** Close the one-pixel gap that a tile's edge left inside one slice. */
+    /** Close the gap that a tile's edge left inside one slice. */
     bridge(slice, left, palette, at) {
-      for (let p = left - 1; p >= Math.max(0, left - 2); p--) {
+      for (let p = left - 1; p >= Math.max(0, left - 4); p--) {
         if (this.line[p] === palette.background || this.line[p] === palette.grid) {
           this.line[p] = palette.full[at];
           this.top[p] = palette.fullTop[at];

@@ -115,7 +115,6 @@
         this.invalidate();
       }, { signal });
       window.addEventListener("popstate", () => this.applyState(), { signal });
-      if (document.activeElement === document.body) this.stage.focus({ preventScroll: true });
       this.resize();
       this.applyState();
     }
@@ -217,9 +216,8 @@
 
     drawInfo() {
       const { view } = this;
-      const key = [view.t0, view.t1, view.scroll, view.height].join();
       const parts = [`${nx.duration(view.t1 - view.t0)} shown`];
-      if (this.counted && this.counted.key === key) {
+      if (this.counted && this.counted.t0 === view.t0 && this.counted.t1 === view.t1) {
         parts.push(nx.plural(this.counted.events, "event"));
         const merged = Math.max(0, this.counted.events - this.singles);
         parts.push(merged ? `${nx.count(merged)} narrower than a pixel ${merged === 1 ? "is" : "are"} merged` : "none merged");
@@ -229,7 +227,7 @@
     }
 
     async countShown() {
-      const { view } = this;
+      const view = { ...this.view, visibleRows: () => this.view.visibleRows() };
       const key = [view.t0, view.t1, view.scroll, view.height].join();
       if (this.counted && this.counted.key === key) return;
       const ranges = [];
@@ -241,7 +239,7 @@
       if (!ranges.length) return;
       try {
         const answer = await this.source.ask("window", { t0: Math.floor(view.t0), t1: Math.ceil(view.t1), tracks: ranges.map((r) => r.join("-")).join() });
-        this.counted = { key, events: answer.events };
+        this.counted = { key, t0: view.t0, t1: view.t1, events: answer.events };
         if (this.alive()) this.drawInfo();
       } catch (error) {
         this.trouble(error);

@@ -94,9 +94,7 @@ def _scatter(path: Path, metadata: dict[str, Any], folder: Path, tell: Progress)
     writer = _LaneFiles(folder / "lanes")
     with pq.ParquetFile(path) as file:
         wanted = [
-            c
-            for c in ("kind", "name", "start", "duration", "depth", "lane", "phase")
-            if c in file.schema_arrow.names
+            c for c in ("kind", "name", "start", "duration", "depth", "lane", "phase") if c in file.schema_arrow.names
         ]
         total = max(1, file.metadata.num_rows)
         row = 0
@@ -129,9 +127,7 @@ def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) 
     if len(keep) == 0:
         return
     phase, phases = (
-        codes_of(batch.column("phase"))
-        if "phase" in batch.schema.names
-        else (np.zeros(len(kind), np.int64), [""])
+        codes_of(batch.column("phase")) if "phase" in batch.schema.names else (np.zeros(len(kind), np.int64), [""])
     )
     table = np.array([[category_of(k, p) for p in phases] for k in kinds], np.uint8)
     name, names = codes_of(batch.column("name"))
@@ -143,9 +139,7 @@ def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) 
     records["row"] = keep + first_row
     records["name"] = numbers[name[keep]]
     records["depth"] = np.clip(_integers(batch, "depth", 0)[keep], 0, 65535)
-    records["cat"] = table[kind[keep], phase[keep]] | np.where(open_ended[keep], OPEN_FLAG, 0).astype(
-        np.uint8
-    )
+    records["cat"] = table[kind[keep], phase[keep]] | np.where(open_ended[keep], OPEN_FLAG, 0).astype(np.uint8)
     scan.events += len(keep)
     scan.unended += int(open_ended[keep].sum())
     scan.end = max(scan.end, int(records["end"].max()), int(records["start"].max()) + 1)
@@ -226,7 +220,10 @@ class _Columns:
     """Raw little-endian files of one kind of entries, appended to array by array."""
 
     def __init__(self, folder: Path, prefix: str, names: tuple[str, ...]) -> None:
-        self._files: dict[str, IO[bytes]] = {n: open(folder / f"{prefix}{n}.bin", "wb") for n in names}
+        self._files: dict[str, IO[bytes]] = {
+            n: open(folder / f"{prefix}{n}.bin", "wb")  # noqa: SIM115 - closed by close()
+            for n in names
+        }
         self.length = 0
 
     def append(self, entries: lod.Entries) -> int:
@@ -268,9 +265,7 @@ def _write_lanes(scan: _Scan, metadata: dict[str, Any], folder: Path, tell: Prog
                 first_level = len(levels)
                 for shift, coarse in lod.build_levels(entries):
                     levels.append((shift, level.append(coarse), len(coarse)))
-                tracks.append(
-                    (len(lanes), depth, sub, offset, len(entries), first_level, len(levels) - first_level)
-                )
+                tracks.append((len(lanes), depth, sub, offset, len(entries), first_level, len(levels) - first_level))
         done += len(records)
         not_packed += hidden
         lanes.append({**described, "first": first_track, "tracks": len(tracks) - first_track,
@@ -305,9 +300,7 @@ def _by_depth(records: np.ndarray, end_of_trace: int) -> Iterator[tuple[int, lod
     for value, part in zip(depths.tolist(), np.split(order, firsts[1:]), strict=True):
         start, end = records["start"][part], records["end"][part]
         end[end == NEVER_ENDED] = end_of_trace
-        entries = lod.base_entries(
-            start, end, records["row"][part], records["name"][part], records["cat"][part]
-        )
+        entries = lod.base_entries(start, end, records["row"][part], records["name"][part], records["cat"][part])
         tie = start[1:] == start[:-1]
         if not ((start[1:] > start[:-1]) | (tie & (end[1:] >= end[:-1]))).all():
             entries = _take(entries, np.lexsort((end, start)))

@@ -79,9 +79,7 @@ def row_of_id(index: Index, trace: Trace, identity: int) -> int | None:
     return None if placed is None else placed["row"]
 
 
-def source_context(
-    trace: Trace, file: str | None, line: int, around: int = CONTEXT_LINES
-) -> dict[str, Any] | None:
+def source_context(trace: Trace, file: str | None, line: int, around: int = CONTEXT_LINES) -> dict[str, Any] | None:
     """The lines around ``line`` of a file whose text the trace carries; None without a line."""
     if not file or line < 1:
         return None
@@ -170,7 +168,10 @@ def _links(index: Index, trace: Trace, event: dict[str, Any]) -> list[dict[str, 
     links: list[dict[str, Any]] = []
 
     def add(label: str, rows: list[dict[str, Any]]) -> None:
+        known = {row["id"] for row in rows}
         for row in rows:
+            if row["parent"] in known:
+                continue  # a node inside the engine's own event for it
             placed = _brief(index, trace, row)
             if placed is not None:
                 links.append({**placed, "label": label, "after": row["start"] - event["start"]})
@@ -187,7 +188,8 @@ def _links(index: Index, trace: Trace, event: dict[str, Any]) -> list[dict[str, 
     if event["kind"] == "op" and event["phase"] in ("forward", "recompute", "other", None):
         add("backward", _rows(
             trace,
-            f"{select} correlation = ? AND \"start\" >= ? AND kind IN ('autograd', 'op') ORDER BY \"start\" LIMIT {MAX_LINKS}",
+            f"{select} correlation = ? AND \"start\" >= ? AND kind IN ('autograd', 'op') "
+            f'ORDER BY "start" LIMIT {MAX_LINKS}',
             event["id"], event["start"],
         ))  # fmt: skip
     return links

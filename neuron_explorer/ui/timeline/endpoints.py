@@ -204,9 +204,7 @@ def _walk(timelines: Timelines, timeline: Timeline, index: Index, args: Args) ->
         t1 = _number(args, "t1", 0, index.end, default=index.end)
         blocks = _numbers(args, "b", len(index.blocks), MAX_BLOCKS)
         tracks = [
-            t
-            for b in blocks
-            for t in range(index.blocks[b].first, index.blocks[b].first + index.blocks[b].count)
+            t for b in blocks for t in range(index.blocks[b].first, index.blocks[b].first + index.blocks[b].count)
         ]
         return {"event": events.first_in(index, tracks, t0, max(t1, t0 + 1))}, FOR_GOOD
     if direction not in ("next", "previous", "parent", "child"):

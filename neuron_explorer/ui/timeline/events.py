@@ -90,9 +90,7 @@ def step_from(index: Index, track: int, position: int, direction: str) -> dict[s
     start, end = int(index.column("start")[position]), int(index.column("end")[position])
     best: tuple[int, int] | None = None
     for other_track in tracks_at(index, lane, depth + (1 if direction == "child" else -1)):
-        first, last = index.window(
-            other_track, start, max(end, start + 1) if direction == "child" else start + 1
-        )
+        first, last = index.window(other_track, start, max(end, start + 1) if direction == "child" else start + 1)
         if direction == "child" and first < last and index.column("start")[first] < start:
             first += 1
         if first < last:

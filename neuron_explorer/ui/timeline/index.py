@@ -49,9 +49,9 @@ class Index:
         self.lanes: list[dict[str, Any]] = info["lanes"]
         self._tracks = _array(folder / "tracks.bin", "<i8", info["tracks"] * 7).reshape(-1, 7)
         self._levels = _array(folder / "levels.bin", "<i8", info["levels"] * 3).reshape(-1, 3)
-        self.minimap: np.ndarray = _array(
-            folder / "minimap.bin", "<u4", len(CATEGORIES) * MINIMAP_BINS
-        ).reshape(-1, MINIMAP_BINS)
+        self.minimap: np.ndarray = _array(folder / "minimap.bin", "<u4", len(CATEGORIES) * MINIMAP_BINS).reshape(
+            -1, MINIMAP_BINS
+        )
         self._base = {n: _mapped(folder / f"b_{n}.bin", n, info["events"]) for n in lod.BASE_FIELDS}
         self._level = {n: _mapped(folder / f"l_{n}.bin", n, info["level_entries"]) for n in lod.LEVEL_FIELDS}
         self._check()
@@ -152,9 +152,7 @@ def _window(start: np.ndarray, end: np.ndarray, lo: int, hi: int, t0: int, t1: i
 
 
 def _replace_first(entries: lod.Entries, first: lod.Entries) -> lod.Entries:
-    return lod.Entries(
-        **{f: np.concatenate((getattr(first, f), getattr(entries, f)[1:])) for f in lod.LEVEL_FIELDS}
-    )
+    return lod.Entries(**{f: np.concatenate((getattr(first, f), getattr(entries, f)[1:])) for f in lod.LEVEL_FIELDS})
 
 
 def open_index(trace: Path) -> Index:

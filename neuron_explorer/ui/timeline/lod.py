@@ -55,17 +55,13 @@ BASE_FIELDS: Final = ("start", "end", "row", "name", "cat")
 LEVEL_FIELDS: Final = tuple(f.name for f in fields(Entries))
 
 
-def base_entries(
-    start: np.ndarray, end: np.ndarray, row: np.ndarray, name: np.ndarray, cat: np.ndarray
-) -> Entries:
+def base_entries(start: np.ndarray, end: np.ndarray, row: np.ndarray, name: np.ndarray, cat: np.ndarray) -> Entries:
     """Entries of one event each."""
     duration = end - start
     return Entries(start, end, row, name, cat, np.ones(len(start), DTYPES["count"]), duration, duration)
 
 
-def group_starts(
-    start: np.ndarray, end: np.ndarray, shift: int, breaks: np.ndarray | None = None
-) -> np.ndarray:
+def group_starts(start: np.ndarray, end: np.ndarray, shift: int, breaks: np.ndarray | None = None) -> np.ndarray:
     """Indices where a new group begins when entries narrower than ``2**shift`` ns merge per bin.
 
     ``breaks``: indices at which another row of the timeline begins (nothing merges across).

@@ -117,9 +117,7 @@ def _matches(batch: Any, term: Term) -> np.ndarray:
     if term.field in ("phase", "kind"):
         return _text_matches(batch, term.field, lambda value: value.casefold() == text)
     if term.field == "module":
-        return _text_matches(
-            batch, "module", lambda v: v.casefold() == text or v.casefold().startswith(text + ".")
-        )
+        return _text_matches(batch, "module", lambda v: v.casefold() == text or v.casefold().startswith(text + "."))
     if term.field == "shape":
         bare = text.replace(" ", "")
         return _text_matches(batch, "shapes", lambda v: bare in v.replace(" ", "").casefold())
@@ -128,9 +126,7 @@ def _matches(batch: Any, term: Term) -> np.ndarray:
         return text in value.casefold()
 
     found = _text_matches(batch, "name", holds) | _text_matches(batch, "module", holds)
-    return found | (
-        _line_matches(batch, term.text) if _LINE.match(term.text) else _text_matches(batch, "file", holds)
-    )
+    return found | (_line_matches(batch, term.text) if _LINE.match(term.text) else _text_matches(batch, "file", holds))
 
 
 def _line_matches(batch: Any, text: str) -> np.ndarray:

@@ -7,6 +7,7 @@ folder.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -89,10 +90,8 @@ def publish(build: Path, final: Path) -> None:
             if not final.exists() and not final.is_symlink():
                 raise
             old = Path(tempfile.mkdtemp(prefix=final.name + ".tmp-", dir=final.parent))
-            try:
+            with contextlib.suppress(OSError):  # another process was faster
                 os.rename(final, old / "old")
-            except OSError:
-                pass  # another process was faster
             shutil.rmtree(old, ignore_errors=True)
     os.rename(build, final)
 

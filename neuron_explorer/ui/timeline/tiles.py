@@ -43,9 +43,7 @@ def tile_count(index: Index, shift: int) -> int:
     return -(-index.end // (BINS << shift))
 
 
-def merged_entries(
-    index: Index, tracks: Sequence[int], shift: int, number: int
-) -> tuple[lod.Entries, np.ndarray]:
+def merged_entries(index: Index, tracks: Sequence[int], shift: int, number: int) -> tuple[lod.Entries, np.ndarray]:
     """Entries of the rows in one tile, merged to its bins, and the offsets of each row."""
     t0, t1 = tile_span(shift, number)
     parts = [index.entries(track, t0, t1, shift) for track in tracks]
