@@ -67,6 +67,5 @@ def read_rows(path: Path) -> Rows:
     """Read a whole (small) trace."""
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path)
-    metadata = json.loads(table.schema.metadata[b"neuron_explorer"])
-    return Rows(metadata, table.to_pylist())
+    with pq.ParquetFile(path) as file:
+        return Rows(json.loads(file.metadata.metadata[b"neuron_explorer"]), file.read().to_pylist())

@@ -48,7 +48,7 @@ def honest() -> tuple[Columns, dict[str, Any]]:
     metadata = default_metadata({
         "duration_ns": 40_000, "recorder": "native", "script": "a.py",
         "versions": {"python": "3.11.7", "torch": "2.13.0", "neuron_explorer": "0.1.0"},
-        "capabilities": {n: capability(True) for n in ("stacks", "shapes", "modules", "backward_lines", "steps")},
+        "capabilities": {n: capability(True) for n in ("stacks", "steps")},
         "lanes": [thread_lane(0, process=1, os_thread=1), thread_lane(1, "steps", kind="steps", process=1)],
         "steps": {"rule": "prof.step", "rule_text": "by prof.step()", "count": 4, "steady": 3, "note": ""},
     })  # fmt: skip

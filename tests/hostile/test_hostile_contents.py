@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import decimal
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,14 +29,20 @@ TEXTS = {"html": HTML, "escapes": ESCAPES, "long": LONG, "formula": FORMULA, "pa
 TEXT_FIELDS = ("name", "file", "function", "module", "kind", "phase", "period", "attribution", "device",
                "shapes", "arguments", "detail", "text", "compile_id")  # fmt: skip
 
-COMMANDS = (["info"], ["info", "--json"], ["summary"], ["summary", "--format", "json"],
-            ["summary", "--format", "markdown"])  # fmt: skip
+INFO: tuple[list[str], ...] = (["info"], ["info", "--json"])
+SUMMARY: tuple[list[str], ...] = (["summary"],)
+ALL = (*INFO, *SUMMARY, ["summary", "--format", "json"], ["summary", "--format", "markdown"])
 
 
-def survives(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    """Every command and reader answers or refuses in one line; all that was printed."""
+def survives(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    commands: tuple[list[str], ...] = SUMMARY,
+) -> str:
+    """The commands and readers answer or refuse in one line; all that was printed."""
     printed = ""
-    for command in COMMANDS:
+    for command in commands:
         code, out, err = invoke([*command, str(path)], monkeypatch, capsys)
         assert code in (0, 4), (command, code, err)
         assert "Traceback" not in err
@@ -82,7 +93,7 @@ def test_hostile_text(
             for i in range(3):
                 columns[column][i] = text
 
-    printed = survives(write(tmp_path / "trace.parquet", change), monkeypatch, capsys)
+    printed = survives(write(tmp_path / "trace.parquet", change), monkeypatch, capsys, ALL)
     assert_harmless(printed)
     assert max((len(line) for line in printed.splitlines() if not line.lstrip().startswith(("{", '"'))), default=0) < 4_000
 
@@ -101,7 +112,7 @@ def test_hostile_metadata_text(
             lane |= {"name": text, "process_name": text, "kind": text}
         metadata["settings"] = {text: text}
 
-    assert_harmless(survives(write(tmp_path / "trace.parquet", change), monkeypatch, capsys))
+    assert_harmless(survives(write(tmp_path / "trace.parquet", change), monkeypatch, capsys, ALL))
 
 
 def test_markdown_is_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,8 +123,8 @@ def test_markdown_is_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     path = write(tmp_path / "trace.parquet", change)
     code, out, _ = invoke(["summary", "--format", "markdown", str(path)], monkeypatch, capsys)
     assert code == 0
-    for line in out.splitlines():  # inside a code span nothing is markup
-        outside = "".join(line.split("`")[::2])
+    for line in out.splitlines():
+        outside = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", line)  # in a code span nothing is markup
         assert "<script" not in outside and "<img" not in outside, line
 
 
@@ -162,25 +173,29 @@ def test_missing_column(
 
 
 @pytest.mark.parametrize("column", [c.name for c in schema.COLUMNS])
-@pytest.mark.parametrize("type_", ["float", "text", "nulls", "list", "struct", "timestamp", "decimal", "binary", "uint64"])
+@pytest.mark.parametrize("type_", ["float", "text", "nulls", "list", "uint64"])
 def test_wrong_type(
     column: str, type_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import decimal
-
     n = len(honest()[0]["kind"])
     array = {
         "float": lambda: pa.array([float("nan")] * n),
         "text": lambda: pa.array(["1; DROP TABLE events"] * n),
         "nulls": lambda: pa.nulls(n, _type_of(column)),
         "list": lambda: pa.array([[1, 2]] * n),
-        "struct": lambda: pa.array([{"a": 1}] * n),
-        "timestamp": lambda: pa.array([0] * n, pa.timestamp("ns")),
-        "decimal": lambda: pa.array([decimal.Decimal(1)] * n),
-        "binary": lambda: pa.array([b"\xff\xfe"] * n),
         "uint64": lambda: pa.array([2**64 - 1] * n, pa.uint64()),
     }[type_]()
     survives(write(tmp_path / "trace.parquet", arrow={column: array}), monkeypatch, capsys)
+
+
+def test_other_wrong_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    n = len(honest()[0]["kind"])
+    for array in (
+        pa.array([{"a": 1}] * n), pa.array([0] * n, pa.timestamp("ns")), pa.array([decimal.Decimal(1)] * n),
+        pa.array([b"\xff\xfe"] * n), pa.array([0] * n).dictionary_encode(), pa.nulls(n),
+    ):  # fmt: skip
+        for column in ("start", "name", "lane", "outermost_on_line"):
+            survives(write(tmp_path / "trace.parquet", arrow={column: array}), monkeypatch, capsys)
 
 
 def _type_of(column: str) -> pa.DataType:
@@ -210,9 +225,11 @@ def test_extra_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 VALUES: dict[str, Any] = {
-    "null": None, "text": "x", "number": 7, "huge": 10**400, "negative": -1, "fraction": 1.5, "list": [1, [2]],
-    "dict": {"a": {"b": 1}}, "true": True, "infinity": float("inf"), "nan": float("nan"),
+    "null": None, "text": "x", "huge": 10**400, "negative": -1, "fraction": 1.5, "list": [1, [2]],
+    "dict": {"a": {"b": 1}}, "nan": float("nan"),
 }  # fmt: skip
+SLOW_VALUES = ("text", "huge", "list")
+"""Those with which the summary is made too, which takes longer."""
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:  # noqa: ANN401
@@ -239,7 +256,10 @@ def test_metadata_of_wrong_types(
 
         path = write(tmp_path / "trace.parquet", change)
         try:
-            survives(path, monkeypatch, capsys)
+            for command in (*INFO, *(SUMMARY if value in SLOW_VALUES else ())):
+                code, out, err = invoke([*command, str(path)], monkeypatch, capsys)
+                assert code in (0, 4) and "Traceback" not in err, (command, code, err)
+                assert_harmless(out + err)
         except BaseException as error:
             failures.append(f"{'.'.join(map(str, place))}: {type(error).__name__}: {str(error)[:150]}")
     assert not failures, "\n" + "\n".join(failures)
@@ -280,24 +300,22 @@ def test_a_small_file_of_very_many_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Rows that compress to nothing: a few kilobytes that would unpack to gigabytes."""
-    rows = 20_000_000
-    import numpy as np
     import pyarrow.parquet as pq
 
-    zeros = np.zeros(rows, np.int32)
-    table = pa.table(
-        {
-            f.name: pa.DictionaryArray.from_arrays(pa.array(zeros), pa.array(["op" * 1000]))
-            if pa.types.is_dictionary(f.type)
-            else pa.array(zeros.astype(bool)) if f.type == pa.bool_() else pa.array(zeros).cast(f.type)
-            for f in schema.arrow_schema()
-            if f.name in (*schema.CORE_COLUMNS, "stack")
-        }
-    ).replace_schema_metadata({schema.METADATA_KEY: json.dumps(honest()[1]).encode()})
+    rows = 5_000_000
+    columns = {
+        f.name: pa.nulls(rows, pa.string())
+        if pa.types.is_dictionary(f.type)
+        else pa.repeat(pa.scalar(False if f.type == pa.bool_() else 0, f.type), rows)
+        for f in schema.arrow_schema()
+        if f.name in (*schema.CORE_COLUMNS, "stack")
+    }
+    raw = json.dumps(honest()[1]).encode()
+    table = pa.table(columns).replace_schema_metadata({schema.METADATA_KEY: raw})
     path = tmp_path / "trace.parquet"
-    pq.write_table(table, path, compression="zstd")
+    pq.write_table(table, path, compression="zstd", row_group_size=rows, max_rows_per_page=rows)
     assert path.stat().st_size < 200_000
-    del table
+    del table, columns
     code, out, err = invoke(["info", str(path)], monkeypatch, capsys)
     assert (code, out) == (4, ""), "the row count is far above what so small a file can hold"
     assert len(err.strip().splitlines()) == 1
@@ -342,3 +360,44 @@ def test_sql_sees_nothing_but_the_trace(tmp_path: Path) -> None:
                 print(statement, result)
         assert len(trace.sql("SELECT count(*) FROM events")) == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == ["other.parquet", "secret.csv", "trace.parquet"]
+
+
+FLIP = """
+import random, sys
+from pathlib import Path
+from neuron_explorer.analysis.summary import summary
+from neuron_explorer.errors import NeuronExplorerError
+from neuron_explorer.trace import schema
+from neuron_explorer.trace.store import load
+
+good = Path(sys.argv[1]).read_bytes()
+bad = Path(sys.argv[1]).with_name("flipped.parquet")
+draw = random.Random(7)
+for round in range(int(sys.argv[2])):
+    data = bytearray(good)
+    for _ in range(draw.choice((1, 1, 4, 40))):
+        data[draw.randrange(4, len(data) - 4)] = draw.randrange(256)
+    bad.write_bytes(data)
+    print(round, end=" ", flush=True)
+    try:
+        with load(bad) as trace:
+            trace.read(schema.COLUMN_NAMES)
+            trace.stack(1), trace.source("a.py")
+            summary(trace)
+        print("read", flush=True)
+    except NeuronExplorerError as error:
+        assert "\\n" not in str(error), error
+        print("refused", flush=True)
+"""
+
+
+def test_flipped_bytes(tmp_path: Path) -> None:
+    """A hundred damaged copies, in a process of their own: none may crash a reader or hang it."""
+    path = write(tmp_path / "trace.parquet", compression="zstd")
+    root = Path(__file__).parent.parent.parent
+    child = subprocess.run(
+        [sys.executable, "-c", FLIP, str(path), "100"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert child.returncode == 0, child.stdout[-60:] + child.stderr[-3000:]
+    assert child.stdout.count("refused") > 20
