@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis.modules import ancestors, module_pattern, wildcard
-from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, select
+from neuron_explorer.analysis.selection import ENGINE_CALLS, WORK_KINDS, Selection, kinds_sql, select
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -25,10 +25,11 @@ _TOTAL_KINDS: Final = (*_LINE_KINDS, "range")
 
 _SELF = 'CAST(coalesce(sum("self") FILTER ("self" >= 0), 0) AS BIGINT)'
 _OPS: Final = tuple(kind for kind in WORK_KINDS if kind != "autograd")
-_LAUNCHES = f"count(*) FILTER ({kinds_sql(_OPS)} AND (parent < 0 OR caller IS NOT NULL))"
-_FROM = (
-    "events LEFT JOIN (SELECT DISTINCT id AS caller FROM events "
-    f"WHERE NOT {kinds_sql(_OPS)}) AS callers ON events.parent = callers.caller"
+_IS_OP: Final = f"({kinds_sql(_OPS)} AND NOT {ENGINE_CALLS})"
+_LAUNCHES: Final = f"count(*) FILTER ({_IS_OP} AND (parent < 0 OR caller IS NOT NULL))"
+_FROM: Final = (
+    f"events LEFT JOIN (SELECT DISTINCT id AS caller FROM events WHERE NOT {_IS_OP}) AS callers "
+    "ON events.parent = callers.caller"
 )
 """Events, each with its caller where that is not an operator (a range, a backward node)."""
 

@@ -144,7 +144,7 @@ def _capabilities(table: Mapping[str, Any]) -> tuple[Capability, ...]:
         reason = str(entry.get("reason") or "")
         if not observed and not reason:
             reason = "the trace does not say" if key not in table else ""
-        result.append(Capability(str(key), CAPABILITY_NAMES.get(key, str(key)), observed, reason))
+        result.append(Capability(str(key), CAPABILITY_NAMES.get(key, str(key).replace("_", " ")), observed, reason))
     return tuple(result)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, lanes, select
+from neuron_explorer.analysis.selection import ENGINE_CALLS, WORK_KINDS, Selection, kinds_sql, lanes, select
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -37,6 +37,8 @@ PART_LABELS: Final = {key: label for key, label, _ in _PARTS}
 
 _COMPILE_KINDS: Final = ("compile", "recompile")
 _EXPLAINING: Final = (*WORK_KINDS, "data_wait", *_COMPILE_KINDS)
+
+_PHASE: Final = f"CASE WHEN {ENGINE_CALLS} THEN 'backward' ELSE coalesce(phase, 'other') END"
 
 Interval = tuple[int, int]
 
@@ -82,7 +84,7 @@ def time_by_phase(trace: Trace, period: str = "auto", selection: Selection | Non
     lane = -1 if sel.main_lane is None else int(sel.main_lane)
     on_main = f"lane = {lane}" + (" AND period = 'steady'" if sel.period == "steady" else "")
     rows = trace.sql_arrow(
-        "SELECT kind, coalesce(phase, 'other') AS phase, CAST(sum(greatest(\"self\", 0)) AS BIGINT) AS ns, "
+        f'SELECT kind, {_PHASE} AS phase, CAST(sum(greatest("self", 0)) AS BIGINT) AS ns, '
         f"count(*) AS n FROM events WHERE {on_main} AND {kinds_sql(_EXPLAINING)} GROUP BY ALL"
     ).to_pylist()
     ns: dict[str, int] = {}

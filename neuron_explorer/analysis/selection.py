@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 WORK_KINDS: Final = ("op", "autograd", "launch", "copy", "sync", "collective", "fallback")
 """Kinds whose self time on a host lane is time spent in an operator."""
 
+ENGINE_CALLS: Final = "coalesce(starts_with(name, 'autograd::engine::'), FALSE)"
+"""SQL: the autograd engine's own wrapper around a backward node, which is no operator."""
+
 PERIODS: Final = ("auto", "steady", "all")
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import GC_LANE, OTHER, Event, event, memory_trace
 
+from neuron_explorer.analysis.bottlenecks import by_op
 from neuron_explorer.analysis.phases import time_by_phase
 
 STEP = [(0, 1000, "warmup"), (1000, 1000, "steady")]
@@ -143,3 +144,11 @@ def test_parts_add_up_whatever_the_order_and_the_origin(run, period, random):
     second = time_by_phase(memory_trace([shifted(e, 777) for e in mixed], moved, **changes), period)
     assert second.parts == first.parts
     assert second.total_ns == first.total_ns
+
+
+def test_the_engines_wrapper_is_backward_and_no_launch():
+    mm = event("aten::sum", 1120, 30, phase="backward")
+    wrapper = event("autograd::engine::evaluate_function: AddmmBackward0", 1100, 100, mm, phase="other")
+    trace = memory_trace([wrapper], STEP)
+    assert {p.key: p.ns for p in time_by_phase(trace).parts} == {"backward": 100, "python": 900}
+    assert {r.name[:9]: r.launches for r in by_op(trace).rows} == {"autograd:": 0, "aten::sum": 1}

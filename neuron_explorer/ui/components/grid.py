@@ -40,7 +40,7 @@ def number_column(field: str, title: str, digits: int = 0, tip: str = "", **extr
     """A number with a fixed number of digits, right-aligned."""
     return {
         "field": field, "headerName": title, "filter": "agNumberColumnFilter", "type": "rightAligned",
-        "cellClass": "num", "width": 100, "minWidth": 84, "headerTooltip": tip or None,
+        "cellClass": "num", "width": 92, "minWidth": 72, "headerTooltip": tip or None,
         "valueFormatter": {"function": f"nxNumber(params.value, {int(digits)})"},
         "sortingOrder": ["desc", "asc", None], **extra,
     }  # fmt: skip
@@ -48,7 +48,7 @@ def number_column(field: str, title: str, digits: int = 0, tip: str = "", **extr
 
 def share_column(field: str = "share", title: str = "share, %", tip: str = "") -> dict[str, Any]:
     """A share in per cent with a bar behind it."""
-    return number_column(field, title, 1, tip, cellRenderer="NxShare", width=96, cellClass=["num", "share"])
+    return number_column(field, title, 1, tip, cellRenderer="NxShare", width=84, cellClass=["num", "share"])
 
 
 def time_unit(values: Iterable[float | None]) -> tuple[int, str]:

@@ -137,7 +137,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
                     card(
                         "What could be seen",
                         _table(
-                            ("what", "", "why not"),
+                            ("what", "", "limits, or why not"),
                             [
                                 (c.name, "observed" if c.observed else "not observed", plain(c.reason, 300))
                                 for c in d.facts.capabilities

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
     from neuron_explorer.ui.registry import Registry
 
-TABS: Final = (("line", "Lines"), ("op", "Operators"), ("op_shape", "Operators and shapes"), ("module", "Modules"))
+TABS: Final = (("line", "Lines"), ("op", "Operators"), ("op_shape", "With shapes"), ("module", "Modules"))
 _BY: Final = {
     "line": analysis.by_line,
     "op": analysis.by_op,
@@ -203,18 +203,18 @@ def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], 
     steps = max(d.table.selection.steps, 1)
     size, unit = g.time_unit([row.total_ns / steps for row in rows] + [row.self_ns / steps for row in rows])
     median_size, median_unit = g.time_unit([row.median_ns for row in rows])
-    a_step = " a step" if per_step else ""
+    a_step = "/step" if per_step else ""
     calls_digits = 0 if all(row.calls % steps == 0 and row.launches % steps == 0 for row in rows) else 1
     costs = [
-        g.number_column("self", f"self{a_step}, {unit}", 3, "Time outside nested events"),
+        g.number_column("self", f"self{a_step}, {unit}", 3, "Time outside nested events", width=96),
         g.share_column(tip=f"Self time over {d.table.selection.whole_text}"),
-        g.number_column("total", f"total{a_step}, {unit}", 3, _TOTAL_TIPS[d.by]),
+        g.number_column("total", f"total{a_step}, {unit}", 3, _TOTAL_TIPS[d.by], width=96),
         g.number_column("launches", f"launches{a_step}", calls_digits,
-                        "Operators that call no other operator"),
-        g.number_column("calls", f"calls{a_step}", calls_digits, "Events, nested ones included", width=90),
+                        "Operators not called by another operator", width=88),
+        g.number_column("calls", f"calls{a_step}", calls_digits, "Events, nested ones included", width=80),
     ]  # fmt: skip
-    median = g.number_column("median", f"median, {median_unit}", 3, "Median duration of one event")
-    module = g.text_column("module", "module", width=170)
+    median = g.number_column("median", f"median, {median_unit}", 3, "Median duration of one event", width=88)
+    module = g.text_column("module", "module", width=140)
     phase = g.text_column("phase", "phase", width=90, cellClass="", headerTooltip="The phase of most of the events")
     show = {
         "field": "show", "headerName": "", "cellRenderer": "NxLink", "cellRendererParams": {"href": "timeline"},
@@ -222,8 +222,8 @@ def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], 
     }  # fmt: skip
     columns = {
         "line": [
-            g.link_column("place", "href", "line", width=150, pinned="left", tooltipField="file"),
-            g.text_column("code", "code", flex=1, minWidth=200),
+            g.link_column("place", "href", "line", width=140, pinned="left", tooltipField="file"),
+            g.text_column("code", "code", flex=1, minWidth=240),
             *costs, median, module, phase, g.text_column("function", "function", width=140), show,
         ],
         "op": [
