@@ -77,11 +77,23 @@ def select(connection: duckdb.DuckDBPyConnection, statement: str, params: Sequen
         statements = cursor.extract_statements(statement)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise QueryError("only a single SELECT can be run on a trace.")
-        return cursor.sql(statement, params=list(params)).to_arrow_table()
+        return _with_integers(cursor.sql(statement, params=list(params)).to_arrow_table())
     except (duckdb.Error, pa.ArrowException) as error:
         raise QueryError(str(error)) from None
     finally:
         cursor.close()
+
+
+def _with_integers(table: pa.Table) -> pa.Table:
+    """The sum of integers is a 128-bit one to DuckDB, which pandas would show as Decimal objects."""
+    for position, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) and field.type.scale == 0:
+            try:
+                column = table.column(position).cast(pa.int64())
+            except pa.ArrowInvalid:
+                column = table.column(position).cast(pa.float64())
+            table = table.set_column(position, field.name, column)
+    return table
 
 
 class QueryError(NeuronExplorerError):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -178,6 +178,11 @@ class Trace:
                 self._connection = query.connect(self.path.absolute(), self._columns)
             connection = self._connection
         return query.select(connection, statement, params)
+
+    def groups(self) -> Iterator[pa.Table]:
+        """The whole file, tables and events, every column of the schema, one row group at a time."""
+        for group in range(self._footer.num_row_groups):
+            yield self._read_group(group, schema.COLUMN_NAMES)
 
     def stack(self, frame_id: int) -> tuple[Frame, ...]:
         """The Python stack whose innermost frame is ``frame_id``, innermost first."""

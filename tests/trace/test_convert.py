@@ -250,7 +250,7 @@ def test_outermost_on_line(simple):
 
 
 def test_unended_torn_and_impossible(simple):
-    recording, process, thread = simple
+    recording, _, thread = simple
     with thread("open", 10, None):
         thread.op("inside", 20, 30)
     recording.close()
@@ -354,10 +354,8 @@ def test_two_processes_keep_their_own_tables(recording):
          module=child.writer.module(0, "", "Set", 1), sig=child.writer.signature("[[2]]"))  # fmt: skip
     b.node("BBackward", 30, 40, seq=0).__exit__()
     with one.trace() as trace:
-        rows = {
-            r["name"]: r
-            for r in trace.read("name file line module shapes process lane stack id correlation".split()).to_pylist()
-        }
+        columns = ["name", "file", "line", "module", "shapes", "process", "lane", "stack", "id", "correlation"]
+        rows = {r["name"]: r for r in trace.read(columns).to_pylist()}
         assert (rows["aten::a"]["file"], rows["aten::a"]["line"], rows["aten::a"]["stack"]) == ("train.py", 2, 2)
         assert (rows["aten::b"]["file"], rows["aten::b"]["line"], rows["aten::b"]["stack"]) == ("data.py", 9, 3)
         assert (rows["aten::b"]["module"], rows["aten::b"]["shapes"]) == ("Set", "[[2]]")

@@ -60,6 +60,7 @@ def test_sql(trace):
     ]
     assert trace.sql_arrow("SELECT * FROM sources").to_pylist() == [{"file": "t.py", "text": "x\n"}]
     assert isinstance(trace.sql_arrow("SELECT * FROM events"), pa.Table)
+    assert trace.sql("SELECT sum(start) AS s FROM events")["s"].dtype == "int64"
 
 
 @pytest.mark.parametrize(
