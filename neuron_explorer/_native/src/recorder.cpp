@@ -87,11 +87,17 @@ static void fail(Session* s, int error) {
 
 // ---------------------------------------------------------------- threads
 
+// The thread's own name; empty where it only carries the program's.
 static std::string thread_name(bool main) {
   if (main) return "main thread";
-  char name[32] = {0};
+  char name[32] = {0}, program[32] = {0};
   pthread_getname_np(pthread_self(), name, sizeof name);
-  return name;
+  FILE* f = ::fopen("/proc/self/comm", "re");
+  if (f != nullptr) {
+    if (::fgets(program, sizeof program, f) != nullptr) program[::strcspn(program, "\n")] = 0;
+    ::fclose(f);
+  }
+  return ::strcmp(name, program) == 0 ? "" : name;
 }
 
 static Session* open_session(const Options& options, const char* role, int* error);
