@@ -96,3 +96,10 @@ def read_sources(spool: Path) -> dict[str, str]:
     for log in spool.glob("p*/tables.log"):
         found |= read_tables(log).sources
     return found
+
+
+def of_trace(events, **values):
+    """Rows of a trace's events that have these values."""
+    for column, value in values.items():
+        events = events[events[column] == value]
+    return events
