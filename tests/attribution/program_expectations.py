@@ -9,7 +9,8 @@ line that runs ops stands a trailing comment::
 or more) and ``key=value`` pairs:
 
 - the name: an operator without its overload (``aten::add``), ``a|b`` alternatives, a trailing
-  ``*`` for a prefix, ``any`` for "something ran here, whatever it is called".
+  ``*`` for a prefix, ``any`` for "something ran here, whatever it is called", ``maybe`` for
+  "something may run here".
 - ``kind=``, ``phase=``, ``module=`` (``<root>`` for a model itself), ``function=``,
   ``attribution=``, ``process=child``, ``thread=other``: what the row must say. The kind is
   ``op`` unless given.

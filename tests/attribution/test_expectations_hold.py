@@ -79,7 +79,7 @@ def test_comments_agree_with_frames(
         here = [e for e in program.expectations if (e.file, e.line) == (file, line) and e.kind == "op"]
         seen = {name: n for (f, at, name), n in watch.seen.items() if (f, at) == (file, line)}
         for e in here:
-            if e.only or "any" in e.names:
+            if e.only or "any" in e.names or "maybe" in e.names:
                 continue
             n = sum(c for name, c in seen.items() if any(name_matches(w, name) for w in e.names))
             same = [o for o in here if o.names == e.names and not o.only]

@@ -85,8 +85,8 @@ def self_times(t: Rows) -> list[str]:
     total: dict[int, int] = {}
     for row in sorted(t.events, key=lambda r: -r["depth"]):
         own, duration = row["self"], row["duration"]
-        if duration < 0:
-            continue
+        if duration < 0 or (own < 0 and row["kind"] not in HOST):
+            continue  # not known, as the schema allows
         if not 0 <= own <= duration:
             out.append(f"self {own}: {_say(row)}")
         below = sum(total.get(c["id"], 0) for c in t.children.get(row["id"], ()))
@@ -251,6 +251,6 @@ def frames(t: Rows) -> list[str]:
     for frame in t.frames.values():
         if frame["parent"] >= 0 and frame["parent"] not in t.frames:
             out.append(f"frame {frame['id']} has a missing parent")
-        if not frame["file"] or frame["line"] < 0 or not frame["function"]:
+        if not frame["file"] or frame["line"] == 0 or not frame["function"]:
             out.append(f"frame {frame['id']} says {frame['file']}:{frame['line']} {frame['function']}")
     return out

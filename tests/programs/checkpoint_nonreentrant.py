@@ -22,7 +22,7 @@ class Model(nn.Module):
 
     def forward(self, x):
         for layer in self.layers:
-            x = checkpoint(layer, x, use_reentrant=False)  # expect: any
+            x = checkpoint(layer, x, use_reentrant=False)  # expect: maybe
         return x.exp()  # expect: aten::exp x1 phase=forward module=<root> backward=ExpBackward0
 
 

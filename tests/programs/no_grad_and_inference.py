@@ -5,7 +5,7 @@ import torch
 
 @torch.inference_mode()
 def infer(x):
-    return x.exp()  # expect: aten::exp x1 function=infer phase=forward
+    return x.exp()  # expect: aten::exp x1 function=infer
 
 
 def main():
