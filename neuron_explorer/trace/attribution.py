@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from . import schema, spool
+from .arrays import distinct
 from .autograd import ForwardIndex
 from .frames import nearest
 from .lookups import GRAPH_ROOT, OPTIMIZER_STEP, Lookups
@@ -18,6 +19,9 @@ PHASES: Final = schema.PHASES
 (_STACK, _INHERITED, _FORWARD, _BACKWARD_CALL, _LIBRARY, _FORWARD_NOT_OBSERVED, _PARAMETER, _NO_FRAME,
  _NOT_RECORDED) = range(len(ATTRIBUTIONS))  # fmt: skip
 _FORWARD_PHASE, _BACKWARD, _RECOMPUTE, _OPTIMIZER, _OTHER = range(len(PHASES))
+
+_PHASELESS: Final = np.ones(256, bool)
+_PHASELESS[[spool.OP, spool.AUTOGRAD, spool.RANGE, spool.LAUNCH, spool.SYNC]] = False
 
 # How a record relates to the autograd node that it is, or runs in.
 _OUTSIDE, _JOINED, _UNNUMBERED, _UNKNOWN = range(4)
@@ -76,7 +80,7 @@ def _extend(
     up_record = np.where(enclosing > 0, rows.index[enclosing - 1], -1)
     added = []
     owners = rows.thread[fresh]
-    for owner in np.unique(owners).tolist():
+    for owner in distinct(owners).tolist():
         mine = owners == owner
         picked = fresh[mine]
         index = forwards.setdefault(_key(threads[owner]), ForwardIndex(threads[owner].id_base))
@@ -128,7 +132,7 @@ def _join(
     state[nodes] = np.where(numbered, _UNKNOWN, _UNNUMBERED)
     process = np.array([t.process for t in threads])[rows.thread[nodes]]
     keys = (process.astype(np.int64) << 32) | rows.aux[nodes]
-    for key in np.unique(keys[numbered]).tolist():
+    for key in distinct(keys[numbered]).tolist():
         index = forwards.get((key >> 32, key & 0xFFFFFFFF))
         if index is None:
             continue
@@ -192,7 +196,7 @@ def _phases(rows: Rows, lookups: Lookups, entry: np.ndarray, module: np.ndarray)
         steps = frames.optimizer_of[mine]
         phase[inside[(steps > 0) & (steps != frames.optimizer_of[outer]) & frames.in_optimizer[mine]]] = _OPTIMIZER
     # A collection of garbage or a wait for data belongs to no phase of the model.
-    phase[~np.isin(rows.kind, (spool.OP, spool.AUTOGRAD, spool.RANGE, spool.LAUNCH, spool.SYNC))] = _OTHER
+    phase[_PHASELESS[rows.kind]] = _OTHER
     return phase.astype(np.int8)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from . import spool
+from .arrays import grouped
 from .lookups import Bases, Lookups, globally
 from .spool_reader import EventsFile, Tables
 
@@ -62,7 +63,8 @@ def module_calls(file: EventsFile, bases: Bases, tables: Tables, lookups: Lookup
     table = np.concatenate(runs)
     above = frames.parent[table[:, 0]]
     caller = np.where(frames.user_of[above] > 0, frames.user_of[above], frames.library_of[above])
-    _, position, counts = np.unique(frames.location[caller], return_inverse=True, return_counts=True)
+    _, position = grouped(frames.location[caller])
+    counts = np.bincount(position)
     best = int(np.argmax(counts))
     mine = table[position == best]
     if not caller[position == best][0]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from . import schema, spool
+from .arrays import distinct
 from .attribution import ATTRIBUTIONS, PHASES, Origins
 from .lookups import DATA_WAIT, DEVICE_COPY, LAUNCH, READ_SCALAR, TO_COPY, Lookups
 from .rows import Rows
@@ -23,7 +24,7 @@ _KIND_OF_RECORD: Final = np.array(
     [_CODE[k] for k in ("warning", "op", "autograd", "range", "step", "gc", "data_wait", "sync", "launch",
                         "counter", "warning", "range", "range", "range")]
 )  # fmt: skip
-_TIMED: Final = np.isin(np.arange(len(KINDS)), [_CODE[k] for k in ("op", "autograd", "launch", "copy", "sync")])
+_TIMED: Final = np.array([k in ("op", "autograd", "launch", "copy", "sync") for k in KINDS])
 
 
 @dataclass
@@ -141,7 +142,7 @@ def _plain(
     duration, own = _times(recording, rows, picked, tally)
     counters = kind == _CODE["counter"]
     if counters.any():
-        tally.counter_processes.update(np.unique(process[counters]).tolist())
+        tally.counter_processes.update(distinct(process[counters]).tolist())
         lane = np.where(counters, recording.counter_lanes[process], lane)
     depth = np.where(counters, 0, np.minimum(take(rows.depth), 32767)).astype(np.int16)
     step, period = _steps(recording, process, take(rows.start))
@@ -225,7 +226,7 @@ def _steps(recording: Recording, process: np.ndarray, start: np.ndarray) -> tupl
     fallback = next((s for s in recording.steps if len(s)), None)
     if fallback is None:
         return step, period
-    for position in np.unique(process).tolist():
+    for position in distinct(process).tolist():
         steps = recording.steps[position]
         steps = steps if len(steps) else fallback
         mine = process == position
@@ -281,6 +282,6 @@ def _count_attribution(
     timed = np.flatnonzero(_TIMED[kind])
     how, time = attribution[timed], np.maximum(own[timed], 0)
     tally.events_by_attribution += np.bincount(how, minlength=len(ATTRIBUTIONS))
-    for code in np.unique(how).tolist():
+    for code in np.flatnonzero(np.bincount(how)).tolist():
         tally.self_by_attribution[code] += int(time[how == code].sum())
     tally.time_with_line += int(time[frame[timed] > 0].sum())

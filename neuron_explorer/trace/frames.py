@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from .arrays import grouped
 from .paths import FileInfo, PathRules
 from .text import TextTable
 
@@ -93,13 +94,13 @@ def frames_of(parent: np.ndarray, code: np.ndarray, line: np.ndarray, facts: Cod
     user, module_call = facts.user[code], facts.module_call[code]
     file = facts.file[code]
     optimizer_of = nearest(parent, facts.step_wrapper[code])
-    _, location = np.unique((file.astype(np.int64) << 32) | line.astype(np.uint32), return_inverse=True)
+    _, location = grouped((file.astype(np.int64) << 32) | line.astype(np.uint32))
     return Frames(
         parent=parent,
         file=file,
         line=line,
         function=facts.function[code],
-        location=location.reshape(-1).astype(np.int32),
+        location=location.astype(np.int32),
         user=user,
         user_of=nearest(parent, user),
         library_of=nearest(parent, facts.library[code]),

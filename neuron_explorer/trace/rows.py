@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from . import spool
+from .arrays import among, distinct
 from .lookups import Bases, Lookups, globally
 from .scan import Plausible, ThreadScan
 from .spool_reader import Tables
@@ -149,7 +150,7 @@ def _part(scan: ThreadScan, low: int, high: int, bounds: Plausible) -> _Part:
     extra = np.sort(np.concatenate([late, _enclosing(scan, records, index, late)]))
     if len(extra):
         added = _read_some(scan, extra)
-        is_late = np.isin(extra, late)
+        is_late = among(extra, np.sort(late))
         records = np.concatenate([added, records])
         index = np.concatenate([extra, index])
         starts = np.concatenate([added["start"].astype(np.int64), starts])
@@ -162,6 +163,8 @@ def _part(scan: ThreadScan, low: int, high: int, bounds: Plausible) -> _Part:
 
 def _enclosing(scan: ThreadScan, records: np.ndarray, index: np.ndarray, late: np.ndarray) -> np.ndarray:
     """Indices of enclosing records that are not among ``index`` or ``late``, transitively."""
+    if not len(late) and len(index) and index[0] == 0:
+        return np.zeros(0, np.int64)  # everything from the first record on is here
     known = np.sort(np.concatenate([index, late]))
     missing = np.zeros(0, np.int64)
     pending, own_index = records, index
@@ -172,21 +175,11 @@ def _enclosing(scan: ThreadScan, records: np.ndarray, index: np.ndarray, late: n
         for name in ("parent", "node"):
             values = pending[name].astype(np.int64)
             wanted.append(values[values < own_index])
-        new = np.unique(np.concatenate(wanted))
-        for there in (known, missing):
-            if len(there) and len(new):
-                new = new[row_of(there, new) < 0] if not _contiguous(there) else _outside(there, new)
-        missing = np.union1d(missing, new)
+        new = distinct(np.concatenate(wanted))
+        new = new[~among(new, known) & ~among(new, missing)]
+        missing = np.sort(np.concatenate([missing, new]))
         pending, own_index = _read_some(scan, new), new
     return missing
-
-
-def _contiguous(index: np.ndarray) -> bool:
-    return int(index[-1]) - int(index[0]) + 1 == len(index)
-
-
-def _outside(index: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return values[(values < index[0]) | (values > index[-1])]
 
 
 def _read_some(scan: ThreadScan, index: np.ndarray) -> np.ndarray:

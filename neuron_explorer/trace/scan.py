@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from . import spool
+from .arrays import distinct
 from .lookups import COMPILING, OPTIMIZER_STEP, globally
 from .spool_reader import EventsFile
 
@@ -139,5 +140,5 @@ def windows(threads: list[ThreadScan], rows: int) -> list[int]:
     if total <= rows + rows // 2:
         return []
     starts = np.sort(np.concatenate([t.block_start for t in threads]))
-    cuts = np.unique(starts[:: max(1, rows // BLOCK)][1:])
+    cuts = distinct(starts[:: max(1, rows // BLOCK)][1:])
     return [int(c) for c in cuts if c > 0]

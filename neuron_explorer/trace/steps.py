@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from . import schema, spool
+from .arrays import grouped
 from .calls import Calls
 from .lookups import COMPILING, OPTIMIZER_STEP, Lookups
 
@@ -99,9 +100,8 @@ def by_optimizer(marks: np.ndarray, lookups: Lookups, start_ns: int) -> Steps | 
         return None
     frames = lookups.frames
     line = frames.location[frames.user_of[found["stack"]]].astype(np.int64)
-    _, position, counts = np.unique(
-        (found["name"].astype(np.int64) << 32) | line, return_inverse=True, return_counts=True
-    )
+    _, position = grouped((found["name"].astype(np.int64) << 32) | line)
+    counts = np.bincount(position)
     # The last of the loop's optimizers, not one that ran only now and then.
     regular = counts[position] * 2 >= counts.max()
     mine = found[position == position[np.flatnonzero(regular)[-1]]]

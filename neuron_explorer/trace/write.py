@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -56,7 +55,7 @@ class TraceWriter:
         self.path = Path(path)
         self.rows = 0
         self._metadata = default_metadata(metadata)
-        self._temporary = self.path.with_name(f"{self.path.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
+        self._temporary = self.path.with_name(f"{self.path.name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
         self._schema = schema.arrow_schema()
         self._constants: dict[str, tuple[int, pa.Array]] = {}
         self._sink: Any = None
@@ -131,10 +130,12 @@ class TraceWriter:
             self._sink,
             self._schema,
             compression="zstd",
-            compression_level=3,
+            compression_level=_compression_levels(),
             use_dictionary=[c.name for c in schema.COLUMNS if c.name not in plain and c.type != "bool"],
             column_encoding=dict.fromkeys(schema.DELTA_COLUMNS, "DELTA_BINARY_PACKED"),
             dictionary_pagesize_limit=_DICTIONARY_PAGE_BYTES,
+            # Bounds of text skip nothing (names occur everywhere) and take a sixth of the writing time.
+            write_statistics=["kind", *(c.name for c in schema.COLUMNS if c.type != "text")],
         )
 
     def _constant(self, column: schema.Column, rows: int) -> pa.Array:
@@ -143,6 +144,12 @@ class TraceWriter:
             known = rows, _column(column, default_value(column), rows)
             self._constants[column.name] = known
         return known[1] if known[0] == rows else known[1].slice(0, rows)
+
+
+def _compression_levels() -> dict[str, int]:
+    # Measured on recordings of GPT training: the codes of a dictionary gain from a higher level
+    # (repeating layers), durations are smallest at the lowest.
+    return {c.name: 1 if c.name in _PLAIN else 3 if c.name in schema.DELTA_COLUMNS else 5 for c in schema.COLUMNS}
 
 
 def default_value(column: schema.Column) -> int | bool | None:
