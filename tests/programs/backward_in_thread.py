@@ -1,4 +1,5 @@
 """Backward runs on another thread than the forward: nodes still join to the forward's lines."""
+# program: only=native
 
 import threading
 

@@ -6,7 +6,7 @@ import torch
 def main():
     torch.manual_seed(0)
     x = torch.rand(3, 4, requires_grad=True)  # expect: aten::rand
-    y = x.clone()  # expect: aten::clone x1 backward=CloneBackward0
+    y = x.clone()  # expect: aten::clone x1; aten::clone only=native backward=CloneBackward0
     view = y[0]  # expect: aten::select
     view.mul_(2)  # expect: aten::mul_ x1; any
     y[:, 1] = 0  # expect: any

@@ -1,4 +1,5 @@
 """Three threads run forward and backward at once: sequence numbers repeat, joins stay right."""
+# program: only=native
 
 import threading
 

@@ -1,5 +1,5 @@
 """torch.jit.trace: ops of the traced graph run from C++ and take the line of the call."""
-# program: nomode lenient
+# program: nomode lenient only=native
 
 import warnings
 
