@@ -310,6 +310,8 @@ static uint32_t intern_stack(Session* s, ThreadState* t, uint64_t key) {
       break;
     }
     int line = PyCode_Addr2Line(t->codes[i], t->offsets[i]);
+    // Instructions that the compiler adds (making a cell at the start of a call) have no line.
+    if (line <= 0) line = t->codes[i]->co_firstlineno;
     uint32_t id = s->tables.frame(parent, code, line);
     if (id == 0) {
       ++s->tables.stacks_capped;
