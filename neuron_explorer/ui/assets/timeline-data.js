@@ -74,12 +74,14 @@
   if (here) nx.fetchEarly(decodeURIComponent(here[1]));
 
   nx.Source = class {
-    /** `changed()` is called when something new can be drawn, `failed(error)` when nothing can. */
-    constructor(traceId, changed, failed) {
+    /** `changed()` is called when something new can be drawn, `failed(error)` when a request
+        failed, `worked()` when one did not. */
+    constructor(traceId, changed, failed, worked) {
       this.root = `/api/v1/t/${encodeURIComponent(traceId)}`;
       this.traceId = traceId;
       this.changed = changed;
       this.failed = failed;
+      this.worked = worked;
       this.tiles = new ByteMap(TILE_BYTES);
       this.marks = new ByteMap(8 << 20);
       this.filter = ""; // query string of the highlighted events, "" for none
@@ -88,6 +90,8 @@
       this.pages = new Map();
       this.names = [];
       this.closed = false;
+      this.gone = false; // the trace changed: nothing more is asked for under this fingerprint
+      this.pausedUntil = 0;
     }
 
     /** The meta document; `progress(share)` while the index is being built. */
@@ -162,7 +166,7 @@
 
     /** Fetch what is missing of `blocks` x `numbers`, then of the neighbours in `ahead`. */
     want(blocks, k, numbers, ahead) {
-      if (this.closed) return;
+      if (this.closed || this.gone || performance.now() < this.pausedUntil) return;
       const sets = [[blocks, numbers], [blocks, ahead]];
       const needed = new Set();
       for (const [bs, is] of sets) for (const b of bs) for (const i of is) needed.add(`${b}/${k}/${i}`);
@@ -206,6 +210,7 @@
         if (!response.ok) await checked(response);
         const buffer = await response.arrayBuffer();
         const view = new DataView(buffer);
+        this.worked();
         let at = 0;
         for (const key of keys) {
           const length = view.getUint32(at, true);
@@ -214,12 +219,23 @@
           at += 4 + length;
         }
       } catch (error) {
-        if (error.name !== "AbortError" && !this.closed) this.failed(error);
+        if (error.name !== "AbortError" && !this.closed) this.pause(error);
       } finally {
         this.running--;
         for (const key of marked) if (this.flights.get(key) === flight) this.flights.delete(key);
         if (!this.closed) this.changed();
       }
+    }
+
+    /** After a failure: say it, and try again later, not at once. */
+    pause(error) {
+      this.gone = this.gone || error instanceof Gone;
+      const wait = 2000;
+      if (performance.now() >= this.pausedUntil) {
+        this.pausedUntil = performance.now() + wait;
+        if (!this.gone) setTimeout(() => !this.closed && this.changed(), wait + 10);
+      }
+      this.failed(error);
     }
 
     /** The text of a name, or "" until its page has come. */

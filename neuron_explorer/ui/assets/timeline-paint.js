@@ -167,8 +167,10 @@
           if (from >= right) break;
           const to = A + x1[e] * B;
           let p0 = Math.floor(from);
-          // A gap of one pixel sets apart what is wide enough to spare it.
-          let p1 = to - from > 4 * dpr ? Math.floor(to) - gap : Math.max(p0 + 1, Math.round(to));
+          // Tiles round ends up by at most 1/32 pixel: that alone is no reason for one more.
+          let p1 = Math.max(p0 + 1, Math.ceil(to - 0.04));
+          // A gap sets a slice apart from the one that follows at once, where it is wide enough.
+          if (to - from > 4 * dpr && e + 1 < end) p1 = Math.min(p1, Math.floor(A + x0[e + 1] * B) - gap);
           if (p0 < left) p0 = left;
           if (p1 > right) p1 = right;
           if (p1 <= p0) p1 = Math.min(p0 + 1, right);
@@ -198,7 +200,6 @@
           const id = tile.row[e];
           if (pending && pending.id === id) {
             pending.x1 = to; // the same event, continued in this tile
-            this.bridge(pending, left, palette, at);
             if (x1[e] < nx.EDGE) {
               flush(pending);
               pending = null;
@@ -216,17 +217,6 @@
         }
       }
       flush(pending);
-    }
-
-    /** Close the gap that a tile's edge left inside one slice. */
-    bridge(slice, left, palette, at) {
-      for (let p = left - 1; p >= Math.max(0, left - 4); p--) {
-        if (this.line[p] === palette.background || this.line[p] === palette.grid) {
-          this.line[p] = palette.full[at];
-          this.top[p] = palette.fullTop[at];
-          this.bottom[p] = palette.fullBottom[at];
-        }
-      }
     }
 
     /** Which pixels of [left, right) hold a match; null until that is known. */

@@ -113,12 +113,12 @@
     show(t0, t1) {
       const least = Math.min(MIN_WINDOW, this.end);
       let span = Math.max(least, Math.min(t1 - t0, this.end));
-      if (!Number.isFinite(span)) span = this.end;
+      if (!Number.isFinite(span) || span > this.end - 1) span = this.end; // whole, whatever the rounding
       let start = (t0 + t1) / 2 - span / 2;
       start = Math.max(0, Math.min(start, this.end - span));
       const changed = start !== this.t0 || start + span !== this.t1;
       this.t0 = start;
-      this.t1 = start + span;
+      this.t1 = span === this.end ? this.end : start + span;
       return changed;
     }
 

@@ -19,7 +19,7 @@
       this.dirty = { frame: false, labels: true };
       this.stats = { frames: 0, draw: 0 };
       this.build();
-      this.source = new nx.Source(this.traceId, () => this.invalidate(), (error) => this.trouble(error));
+      this.source = new nx.Source(this.traceId, () => this.invalidate(), (error) => this.trouble(error), () => (this.banner.hidden = true));
       this.start();
     }
 
@@ -250,8 +250,11 @@
       if (!this.alive()) return;
       const gone = error instanceof nx.Gone;
       const text = gone ? "The trace was replaced or removed since this page was opened." : error instanceof TypeError ? "The server does not answer. Is it still running?" : error.message;
-      this.banner.replaceChildren(el("span", {}, text), this.retryButton());
-      this.banner.hidden = false;
+      if (gone) this.source.gone = true;
+      if (this.banner.hidden || this.banner.firstChild.textContent !== text) {
+        this.banner.replaceChildren(el("span", {}, text), this.retryButton());
+        this.banner.hidden = false;
+      }
     }
 
     /* ---- the window ---- */
