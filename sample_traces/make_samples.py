@@ -30,8 +30,8 @@ SAMPLES = {
     "gpt_training": Sample(DEMO / "train.py", ("--steps", "12", "--batch", "32")),
     "llama_generate": Sample(HERE / "programs" / "llama_generate.py", needs="transformers"),
     "vision_training": Sample(HERE / "programs" / "vision_training.py"),
-    "regression_before": Sample(HERE / "programs" / "regression.py"),
-    "regression_after": Sample(HERE / "programs" / "regression.py", ("--fast",)),
+    "optimizer_before": Sample(HERE / "programs" / "fused_optimizer.py"),
+    "optimizer_after": Sample(HERE / "programs" / "fused_optimizer.py", ("--fused",)),
 }
 
 

@@ -20,4 +20,12 @@ def recover(
     """Build the trace of a program that was killed before it could write one."""
     from neuron_explorer.trace.recover import recover as recover_spool
 
-    recover_spool(spool, output=output, overwrite=force)
+    result = recover_spool(spool, output, overwrite=force)
+    losses = {
+        "torn by the end of the program": result.torn_records,
+        "whose end was not seen": result.unended,
+    }
+    print(f"wrote {result.output}: {result.events:,} events")
+    for what, count in losses.items():
+        if count:
+            print(f"{count:,} events {what}")

@@ -12,6 +12,7 @@ import os
 import shlex
 import signal
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -65,6 +66,7 @@ class Recording:
         # Absolute, because programs change directory.
         self.output = output_path(plan.output, rank_and_world_size()[0])
         check_output(self.output, overwrite=plan.overwrite)
+        self._shown = _relative(self.output)
         self.program_started = False
         self.interrupted = False
         self._settings = {"overwrite": plan.overwrite, **plan.settings}
@@ -112,15 +114,15 @@ class Recording:
             return
         self._profile.stop()  # nothing to do where the session's own handler came first
         if self._profile.result is not None:
-            _say(_written(self._profile))
+            events = self._profile.result.events
+            look = f"nxplorer serve {shlex.quote(self._shown)}"
+            _say(f"wrote {self._shown}: {events:,} events; look at it with: {look}")
 
 
-def _written(profile: Any) -> str:
-    events = profile.result.events
-    shown = os.path.relpath(profile.path)
-    if shown.startswith(".."):
-        shown = str(profile.path)
-    return f"wrote {shown}: {events:,} events; look at it with: nxplorer serve {shlex.quote(shown)}"
+def _relative(path: Path) -> str:
+    """``path`` as it is typed in the directory that the program was started in."""
+    shown = os.path.relpath(path)
+    return str(path) if shown.startswith("..") else shown
 
 
 def _exit_code(stop: SystemExit) -> int:
