@@ -9,10 +9,26 @@ import platform
 import site
 import sys
 import sysconfig
+import time
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["device_facts", "rank_and_world_size", "script_name", "user_code_rules", "versions"]
+__all__ = ["device_facts", "facts", "rank_and_world_size", "script_name", "user_code_rules", "versions"]
+
+
+def facts(user_code: Sequence[str] | None) -> dict[str, Any]:
+    """What `session.json` says about where a recording runs. Times are those of this call."""
+    return {
+        "spool_version": 1,
+        "start_unix_ns": time.time_ns(),
+        "start_monotonic_ns": time.monotonic_ns(),
+        "pid": os.getpid(),
+        "versions": versions(),
+        "device": device_facts(),
+        "cwd": os.getcwd(),
+        "user_code": user_code_rules(user_code),
+        "script": script_name(),
+    }
 
 
 def versions() -> dict[str, str]:

@@ -22,6 +22,7 @@ from neuron_explorer.errors import ProfilerActiveError
 from neuron_explorer.trace import environment, output
 from neuron_explorer.trace.notices import warn
 from neuron_explorer.trace.recorders.backend import PAUSE, RESUME, STEP, WINDOW, Backend
+from neuron_explorer.trace.recorders.spawned import start_child
 from neuron_explorer.trace.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ class Profile:
         self._error, self._result, self._stats = None, None, {}
         self._spool = output.claim_spool(self._output, overwrite=self._overwrite)
         chosen = choose(self._settings.recorder)
-        self._session = self._describe_session(chosen.name, chosen.reason)
+        self._session = self._describe(chosen.name, chosen.reason)
         self._write_session()
         backend = chosen.start(
             self._spool,
@@ -411,24 +412,17 @@ class Profile:
                 "what was recorded until then.",
             )
 
-    def _describe_session(self, recorder: str, reason: str) -> dict[str, Any]:
+    def _describe(self, recorder: str, reason: str) -> dict[str, Any]:
         settings = asdict(self._settings)
         if self._schedule is not None:
             settings["schedule"] = asdict(self._schedule)
+        facts = environment.facts(self._settings.user_code)
         return {
-            "spool_version": 1,
+            **facts,
             "output": self._output.name,
-            "start_unix_ns": time.time_ns(),
-            "start_monotonic_ns": time.monotonic_ns(),
-            "pid": os.getpid(),
             "rank": self._rank,
             "world_size": self._world_size,
             "settings": settings,
-            "versions": environment.versions(),
-            "device": environment.device_facts(),
-            "cwd": os.getcwd(),
-            "user_code": environment.user_code_rules(self._settings.user_code),
-            "script": environment.script_name(),
             "recorder": recorder,
             "recorder_reason": reason,
             "capabilities": {},
@@ -458,42 +452,6 @@ class Profile:
         temporary = target.with_suffix(".tmp")
         temporary.write_text(json.dumps(self._session), encoding="utf-8")
         temporary.replace(target)
-
-
-def start_child(spool: Path) -> bool:
-    """Record this spawned process as part of the recording in ``spool``, until it exits.
-
-    Returns whether it does: never raises, since the program did not ask for it here. Only
-    the native recorder joins; the parent's conversion picks the result up.
-    """
-    try:
-        settings = json.loads((spool / "session.json").read_text(encoding="utf-8"))["settings"]
-        from neuron_explorer import _native
-        from neuron_explorer.trace.recorders.native import NativeBackend
-
-        backend = NativeBackend(_native.load())
-        backend.start(
-            spool,
-            stacks=bool(settings["stacks"]),
-            shapes=bool(settings["shapes"]),
-            tensors=bool(settings["tensors"]),
-            use_map=output.mapping_is_safe(spool),
-            role="spawned",
-        )
-    except Exception:
-        return False
-    pid = os.getpid()
-
-    def stop() -> None:
-        if os.getpid() == pid:
-            with contextlib.suppress(Exception):
-                backend.stop()
-
-    # A multiprocessing child ends without running `atexit`; its own finalisers do run.
-    from multiprocessing import util
-
-    util.Finalize(None, stop, exitpriority=-100)
-    return True
 
 
 def _attempt(function: Callable[[], dict[str, Any]], default: dict[str, Any]) -> dict[str, Any]:

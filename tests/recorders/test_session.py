@@ -184,6 +184,19 @@ def test_backward_numbers_join(recorded):
     assert events[cos.node].name == "SinBackward0"
 
 
+def test_nodes_made_while_paused_have_no_forward(recorded):
+    def body(prof):
+        x = torch.ones(3, requires_grad=True)
+        prof.pause()
+        y = x.exp()
+        prof.resume()
+        y.sin().sum().backward()
+
+    events = recorded(body)
+    number = next(e for e in events if e.kind == 2 and e.name == "ExpBackward0").seq
+    assert not [e for e in events if e.kind == OP and e.node == 0xFFFFFFFF and e.seq <= number < e.seq + e.aux]
+
+
 def test_tensors_option_keeps_ids_only(tmp_path, recorder, keep_spool):
     x = torch.ones(3)
     with neuron_explorer.profile(tmp_path / "t.parquet", recorder=recorder, tensors=True):
@@ -422,3 +435,37 @@ def test_notebook_cells_are_kept(tmp_path, recorder, keep_spool):
         assert read_sources(keep_spool[1]) == {}
     finally:
         del linecache.cache[name]
+
+
+def test_collections_inside_the_recorder_are_kept_in_order(tmp_path, keep_spool):
+    """Garbage collection at every few allocations, most of them in the recorder's own code."""
+    threshold = gc.get_threshold()
+    gc.set_threshold(7, 2, 2)
+    try:
+        with neuron_explorer.profile(tmp_path / "t.parquet", recorder="twin"):
+            for i in range(60):
+                with neuron_explorer.annotate(f"range {i}"):
+                    torch.full((i + 1,), 1.5).sum()
+    finally:
+        gc.set_threshold(*threshold)
+    events = read_events(keep_spool[0])
+    assert len(of_kind(events, GC)) > 20
+    assert all(e.end >= e.start > 0 for e in events)
+    assert [e.start for e in events] == sorted(e.start for e in events)
+    assert [e.name for e in of_kind(events, RANGE)] == [f"range {i}" for i in range(60)]
+    fills = [e for e in events if e.name == "aten::full"]
+    assert [events[e.parent].name for e in fills] == [f"range {i}" for i in range(60)]
+    assert len({e.signature for e in fills}) == 60
+
+
+def test_a_fault_of_the_recorder_does_not_reach_the_program(tmp_path, keep_spool, monkeypatch):
+    from neuron_explorer.trace.recorders import twin_events
+
+    with neuron_explorer.profile(tmp_path / "t.parquet", recorder="twin") as prof:
+        work()
+        monkeypatch.setattr(twin_events, "argument_values", lambda *_: 1 / 0)
+        with pytest.warns(RecordingWarning, match="recorder stopped: ZeroDivisionError"):
+            assert work() == 6
+        assert work() == 6
+    assert prof.error is None
+    assert len(of_kind(read_events(keep_spool[0]), OP)) >= 3

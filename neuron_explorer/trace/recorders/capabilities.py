@@ -10,7 +10,8 @@ __all__ = ["capabilities"]
 
 _TWIN_LIMITS = {
     "other_threads": "the Python recorder sees only the thread that started it",
-    "nested_operators": "the Python recorder sees composite operators only as the operators they are made of",
+    "nested_operators": "the Python recorder sees composite operators only as the operators they are made "
+    "of, and nothing inside a tensor subclass",
     "compiled_launches": "the Python recorder does not see the launch of a compiled region, "
     "only operators the compiled code calls",
     "autograd_nodes": "the Python recorder sees a backward node from its first to its last operator, "

@@ -123,7 +123,7 @@ def hide_from_dynamo(*functions: Any) -> None:
 def _skip_strategy() -> tuple[Any, Any] | None:
     import torch
 
-    frames = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+    frames: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     try:
         action = frames._FrameAction.SKIP
         return frames.set_code_exec_strategy, frames._FrameExecStrategy(action, action)

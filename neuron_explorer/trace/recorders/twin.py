@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from neuron_explorer.trace.notices import warn
 from neuron_explorer.trace.recorders import torch_private
 from neuron_explorer.trace.recorders.backend import DATA_WAIT, RANGE, SYNC
 from neuron_explorer.trace.recorders.twin_events import ThreadEvents, TwinSpool
@@ -45,6 +46,7 @@ class TwinBackend:
         self._thread = threading.get_ident()
         self._is_tracing = torch_private.tracing_mode_active()
         self._active = True
+        self._events()  # before the first operator draws a number for its backward node
         self._mode = _make_mode(self)
         self._mode.__enter__()
 
@@ -55,6 +57,9 @@ class TwinBackend:
     def resume(self) -> None:
         """Record again."""
         self._active = self._spool is not None
+        events = self._events()
+        if events is not None:
+            events.skip_numbers()
 
     def stop(self) -> dict[str, Any]:
         """End the recording."""
@@ -72,7 +77,7 @@ class TwinBackend:
 
     def add(self, kind: int, name: str, start_ns: int, end_ns: int, seq: int = -1, aux: int = 0) -> None:
         """Record a finished event of the calling thread."""
-        events = self._events()
+        events = self._events() if self._active else None
         if events is not None:
             events.add(kind, name, start_ns, end_ns, seq, aux, own_stack=kind in _OWN_STACK_KINDS)
 
@@ -117,12 +122,38 @@ class TwinBackend:
             return func(*args, **kwargs)
         name = _name_of(func)
         if name.startswith("profiler::"):
-            return _run_range(events, name, func, args, kwargs)
-        token = events.open_operator(name, func, args, kwargs)
+            return self._run_range(events, name, func, args, kwargs)
+        try:
+            token = events.open_operator(name, func, args, kwargs)
+        except Exception as error:
+            self._give_up(error)
+            return func(*args, **kwargs)
         try:
             return func(*args, **kwargs)
         finally:
-            events.close_operator(token)
+            try:
+                events.close_operator(token)
+            except Exception as error:
+                self._give_up(error)
+
+    def _run_range(
+        self, events: ThreadEvents, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """`record_function` is two operators; what lies between them is a range."""
+        result = func(*args, **kwargs)
+        try:
+            if name.startswith(_ENTER):
+                events.open_range(RANGE, args[0] if args and isinstance(args[0], str) else "range", 3)
+            elif name.startswith(_EXIT):
+                events.close_innermost_range()
+        except Exception as error:
+            self._give_up(error)
+        return result
+
+    def _give_up(self, error: Exception) -> None:
+        """A fault of the recorder ends the recording, never the program."""
+        self._active = False
+        warn(f"the recorder stopped: {type(error).__name__}: {error}. The program goes on.")
 
     def _leave_mode(self) -> None:
         mode, self._mode = self._mode, None
@@ -135,18 +166,6 @@ class TwinBackend:
 def _name_of(func: Any) -> str:
     name = getattr(func, "name", None)
     return name() if callable(name) else str(func)
-
-
-def _run_range(events: ThreadEvents, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`record_function` is two operators; what lies between them is a range."""
-    if name.startswith(_ENTER):
-        result = func(*args, **kwargs)
-        label = args[0] if args and isinstance(args[0], str) else "range"
-        events.open_range(RANGE, label, 3)
-        return result
-    if name.startswith(_EXIT):
-        events.close_innermost_range()
-    return func(*args, **kwargs)
 
 
 def _make_mode(backend: TwinBackend) -> Any:

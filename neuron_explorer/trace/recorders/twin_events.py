@@ -117,6 +117,18 @@ class TwinSpool:
 
 
 @dataclass
+class _Waiting:
+    """An event that happened inside the recorder."""
+
+    kind: int
+    name: str
+    start: int
+    end: int
+    seq: int = -1
+    aux: int = 0
+
+
+@dataclass
 class _Node:
     """The backward node that runs: known by name and number, never by reference."""
 
@@ -139,7 +151,12 @@ class ThreadEvents:
             path = shared.writer.directory / f"t{self._file.sequence}.tensors"
             self._tensors = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._node: _Node | None = None
+        self._open_operators = 0
         self._ranges: list[int] = []
+        # Python code of the recorder may trigger a garbage collection, whose event must not
+        # be written into a table or a record that is half done: it waits.
+        self._busy = False
+        self._waiting: list[_Waiting] = []
         self._last_sequence = shared.peek()
         self.count = 0
 
@@ -150,17 +167,23 @@ class ThreadEvents:
         shared = self._shared
         if shared.stopped():
             return -1
-        walk = self._walk()
-        self._enter_node(walk)
-        name_id = shared.writer.name(name, 0)
-        values = argument_values(func, args, kwargs) if shared.shapes or shared.tensors else []
-        signature = shared.signature(name_id, values) if shared.shapes else 0
-        # The mode runs below autograd, which has numbered this operator's node already: the
-        # operator owns every number drawn since the one before it ended.
-        token = self._begin(spool.OP, name_id, walk, self._last_sequence, sig=signature)
-        if self._tensors >= 0 and token >= 0:
-            self._write_tensors(token, values)
-        return token
+        self._busy = True
+        try:
+            walk = self._walk()
+            self._enter_node(walk)
+            name_id = shared.writer.name(name, 0)
+            values = argument_values(func, args, kwargs) if shared.shapes or shared.tensors else []
+            signature = shared.signature(name_id, values) if shared.shapes else 0
+            # The mode runs below autograd, which has numbered this operator's node already: the
+            # operator owns every number drawn since the one before it ended.
+            token = self._begin(spool.OP, name_id, walk, self._last_sequence, sig=signature)
+            if token >= 0:
+                self._open_operators += 1
+                if self._tensors >= 0:
+                    self._write_tensors(token, values)
+            return token
+        finally:
+            self._busy = False
 
     def close_operator(self, token: int) -> None:
         """End an operator."""
@@ -168,30 +191,59 @@ class ThreadEvents:
         made = max(0, sequence - self._last_sequence)
         self._last_sequence = sequence
         now = time.monotonic_ns()
-        if token >= 0:
-            self._file.end(token, now, aux=made)
-        if self._node is not None:
-            self._node.last_end = now
+        self._busy = True
+        try:
+            if token >= 0:
+                self._open_operators -= 1
+                self._file.end(token, now, aux=made)
+            if self._node is not None:
+                self._node.last_end = now
+            self._write_waiting()
+        finally:
+            self._busy = False
+
+    def skip_numbers(self) -> None:
+        """Backward nodes made since the last operator belong to none that is recorded."""
+        self._last_sequence = self._shared.peek()
 
     # Ranges ----------------------------------------------------------------------------
 
     def open_range(self, kind: int, name: str, scope: int) -> int:
         """Begin a range; returns its token, -1 when recording has stopped."""
         shared = self._shared
+        if self._busy:
+            now = time.monotonic_ns()
+            self._waiting.append(_Waiting(kind, name, now, now))
+            return -1 - len(self._waiting)
         if shared.stopped():
             return -1
-        self._leave_node()
-        token = self._begin(kind, shared.writer.name(name, scope), self._walk(), shared.peek())
-        if token >= 0:
-            self._ranges.append(token)
-        return token
+        self._busy = True
+        try:
+            self._leave_node()
+            token = self._begin(kind, shared.writer.name(name, scope), self._walk(), shared.peek())
+            if token >= 0:
+                self._ranges.append(token)
+            return token
+        finally:
+            self._busy = False
 
     def close_range(self, token: int, seq: int = -1, aux: int = 0) -> None:
         """End the range ``token``."""
-        self._leave_node()
-        if token in self._ranges:
-            self._ranges.remove(token)
-            self._file.end(token, time.monotonic_ns(), aux=aux, seq=None if seq == -1 else seq)
+        if token < -1:
+            position = -2 - token
+            if position < len(self._waiting):
+                waiting = self._waiting[position]
+                waiting.end, waiting.seq, waiting.aux = time.monotonic_ns(), seq, aux
+            return
+        self._busy = True
+        try:
+            self._leave_node()
+            if token in self._ranges:
+                self._ranges.remove(token)
+                self._file.end(token, time.monotonic_ns(), aux=aux, seq=None if seq == -1 else seq)
+            self._write_waiting()
+        finally:
+            self._busy = False
 
     def close_innermost_range(self) -> None:
         """End the range that began last; one that began before the recording is not there."""
@@ -203,12 +255,17 @@ class ThreadEvents:
         shared = self._shared
         if shared.stopped():
             return
-        walk = self._walk() if own_stack else _NO_WALK
-        self._file.add(
-            kind, shared.writer.name(name), start, end, seq=seq, aux=aux, stack=walk.stack,
-            module=walk.module, own_stack=bool(walk.stack),
-        )  # fmt: skip
-        self.count += 1
+        self._busy = True
+        try:
+            self._leave_node()
+            walk = self._walk() if own_stack else _NO_WALK
+            self._file.add(
+                kind, shared.writer.name(name), start, end, seq=seq, aux=aux, stack=walk.stack,
+                module=walk.module, own_stack=bool(walk.stack),
+            )  # fmt: skip
+            self.count += 1
+        finally:
+            self._busy = False
 
     def close(self) -> None:
         """End an open backward node and let go of the tensor file (the writer closes the other)."""
@@ -247,6 +304,8 @@ class ThreadEvents:
             self._node = _Node(index, key, time.monotonic_ns())
 
     def _leave_node(self) -> None:
+        if self._open_operators:
+            return  # what happens inside an operator of the node is inside the node
         node, self._node = self._node, None
         if node is not None:
             self._file.end(node.index, node.last_end)
@@ -256,12 +315,23 @@ class ThreadEvents:
     def _begin(self, kind: int, name: int, walk: Walk, sequence: int, *, aux: int = 0, sig: int = 0) -> int:
         if walk.cut:
             self._shared.stacks_truncated += 1
+        self._write_waiting()
         index = self._file.begin(
             kind, name, time.monotonic_ns(), seq=sequence, aux=aux, stack=walk.stack, sig=sig,
             module=walk.module, own_stack=bool(walk.stack), flags=spool.STACK_CUT if walk.cut else 0,
         )  # fmt: skip
         self.count += index >= 0
         return index
+
+    def _write_waiting(self) -> None:
+        while self._waiting:  # writing may collect garbage too
+            waiting, self._waiting = self._waiting, []
+            for event in waiting:
+                self._file.add(
+                    event.kind, self._shared.writer.name(event.name), event.start, event.end,
+                    seq=event.seq, aux=event.aux,
+                )  # fmt: skip
+                self.count += 1
 
     def _walk(self) -> Walk:
         if not self._shared.stacks:
