@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from neuron_explorer.cli.record import Recorder
 from neuron_explorer.errors import NeuronExplorerError
 
 
@@ -16,6 +17,7 @@ def demo(
     ),
     steps: Annotated[int, typer.Option("--steps", min=1, help="Training steps.")] = 40,
     serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve the explorer at the end.")] = True,
+    recorder: Annotated[Recorder, typer.Option("--recorder", help="Which recorder to use.")] = Recorder.auto,
     port: Annotated[
         int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")
     ] = 8050,
@@ -34,9 +36,11 @@ def demo(
     script = lay_out(directory)
     trace = directory / "trace.parquet"
     command = [sys.executable, "-m", "neuron_explorer"]
-    recorded = [*command, "record", "--force", "-o", str(trace), str(script), "--steps", str(steps)]
-    print("$ nxplorer record -o", trace, script, "--steps", steps, flush=True)
-    if (code := subprocess.run(recorded, check=False).returncode) != 0:
+    recorded = ["record", "--force", "-o", str(trace), str(script), "--steps", str(steps)]
+    if recorder is not Recorder.auto:
+        recorded[1:1] = ["--recorder", recorder.value]
+    print("$ nxplorer", *recorded, flush=True)
+    if (code := subprocess.run([*command, *recorded], check=False).returncode) != 0:
         raise typer.Exit(code)
     print("\n$ nxplorer summary", trace, flush=True)
     if (code := subprocess.run([*command, "summary", str(trace)], check=False).returncode) != 0:

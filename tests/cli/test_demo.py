@@ -1,0 +1,44 @@
+"""``demo``: what `make demo` runs once everything is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import neuron_explorer
+
+pytest.importorskip("torch", reason="recording needs torch")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
+
+
+@pytest.mark.parametrize("recorder", ["native", "twin"])
+def test_demo(recorder: str, tmp_path: Path) -> None:
+    # Without a compiler on its path the native recorder must come from the cache or give way.
+    arguments = ["demo", "--dir", "d", "--steps", "3", "--no-serve"]
+    if recorder == "twin":
+        arguments += ["--recorder", "twin"]
+    done = subprocess.run(
+        [sys.executable, "-m", "neuron_explorer", *arguments],
+        cwd=tmp_path, text=True, capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "step    0  loss" in done.stdout  # the program
+    assert "train.py" in done.stdout  # the summary
+    assert "nxplorer serve d/trace.parquet" in done.stdout
+    with neuron_explorer.load(tmp_path / "d" / "trace.parquet") as trace:
+        assert trace.metadata["steps"]["count"] == 3
+        lines = trace.sql_arrow("SELECT DISTINCT file FROM events WHERE kind = 'op' AND file IS NOT NULL")["file"]
+        assert set(lines.to_pylist()) == {"d/train.py", "d/gpt.py"}
+
+
+def test_the_demos_files_are_the_users(tmp_path: Path) -> None:
+    from neuron_explorer.demo.program import lay_out
+
+    script = lay_out(tmp_path)
+    script.write_text("print('mine')")
+    assert lay_out(tmp_path) == script
+    assert script.read_text() == "print('mine')"
+    assert (tmp_path / "gpt.py").is_file()
