@@ -79,9 +79,11 @@ def profile(
     Raises:
         OutputError: ``path`` cannot be written, or would overwrite something.
         ProfilerActiveError: on entering, while another recording of this process is active.
+        NativeUnavailable: on entering, when ``recorder="native"`` cannot be had.
         ValueError: an option has a value that is not listed above.
     """
-    from neuron_explorer.trace.session import Profile, Settings
+    from neuron_explorer.trace.session import Profile
+    from neuron_explorer.trace.settings import Settings
 
     return Profile(
         path,

@@ -10,10 +10,11 @@ import atexit
 import contextlib
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from neuron_explorer.trace.notices import warn
 from neuron_explorer.trace.recorders.backend import PAUSE, RESUME, STEP, WINDOW, Backend
 from neuron_explorer.trace.recorders.spawned import start_child
 from neuron_explorer.trace.schedule import Schedule
+from neuron_explorer.trace.settings import Settings
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.convert import ConvertResult
@@ -35,12 +37,7 @@ __all__ = ["DISABLE_VARIABLE", "Profile", "Settings", "disabled", "start_child"]
 
 DISABLE_VARIABLE = "NEURON_EXPLORER_DISABLE"
 
-_CHOICES = {
-    "source": ("all", "lines", "none"),
-    "recorder": ("auto", "native", "twin"),
-    "paths": ("relative", "absolute"),
-    "steps": ("auto", "none"),
-}
+_MANY_EVENTS = 2_000_000  # from here on, writing the trace takes long enough to say so
 
 _lock = threading.RLock()
 _active: Profile | None = None
@@ -53,26 +50,6 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What to record; see :func:`neuron_explorer.profile`."""
-
-    stacks: bool = True
-    shapes: bool = True
-    tensors: bool = False
-    source: str = "all"
-    user_code: tuple[str, ...] | None = None
-    recorder: str = "auto"
-    paths: str = "relative"
-    steps: str = "auto"
-
-    def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
 
 
 def disabled() -> bool:
@@ -117,6 +94,7 @@ class Profile:
         self._step = 0
         self._paused_by_user = False
         self._paused = False
+        self._ever_recorded = False
         self._failure_told = False
         self._session: dict[str, Any] = {}
         self._gc: GarbageCollections | None = None
@@ -144,7 +122,7 @@ class Profile:
     def stats(self) -> dict[str, Any]:
         """Counters: events, tracing_ops (operators a compiler traced), dropped, threads, failed."""
         if self._backend is not None and self._pid == os.getpid():
-            return dict(self._backend.stats())
+            return dict(self._backend.stats() or {})
         return dict(self._stats)
 
     @property
@@ -165,6 +143,7 @@ class Profile:
         Raises:
             OutputError: the trace cannot be written; nothing has been started.
             ProfilerActiveError: another recording of this process is active.
+            NativeUnavailable: ``recorder="native"`` was asked for and cannot be built.
         """
         if self._disabled:
             return
@@ -216,6 +195,8 @@ class Profile:
             backend.add(STEP, "step", now, now, seq=self._step)
             if self._switches is not None:
                 self._switches.sample()
+            if self._sync is not None:
+                self._sync.start()  # if an accelerator is in use by now
         self._step += 1
         self._follow_schedule()
         self._tell_failure()
@@ -253,11 +234,16 @@ class Profile:
         from neuron_explorer.trace.recorders.gc import GarbageCollections
         from neuron_explorer.trace.recorders.select import choose
         from neuron_explorer.trace.recorders.sync import Synchronisations
+        from neuron_explorer.trace.recorders.torch_private import hide_from_dynamo
 
         self._error, self._result, self._stats = None, None, {}
+        output.check_output(self._output, overwrite=self._overwrite)
+        chosen = choose(self._settings.recorder)  # may build for half a minute
+        hide_from_dynamo(Profile.step, Profile.pause, Profile.resume)
+        session = self._describe(chosen.name, chosen.reason)
         self._spool = output.claim_spool(self._output, overwrite=self._overwrite)
-        chosen = choose(self._settings.recorder)
-        self._session = self._describe(chosen.name, chosen.reason)
+        now = {"start_unix_ns": time.time_ns(), "start_monotonic_ns": time.monotonic_ns()}
+        self._session = {**session, **now}
         self._write_session()
         backend = chosen.start(
             self._spool,
@@ -276,6 +262,7 @@ class Profile:
         self._session["capabilities"] = self._capabilities()
         self._write_session()
         atexit.register(self._at_exit)
+        self._apply_pause()
         self._follow_schedule()
 
     def _abort_start(self) -> None:
@@ -325,6 +312,9 @@ class Profile:
     def _write_trace(self) -> None:
         assert self._spool is not None
         began = time.monotonic_ns()
+        events = self._stats.get("events", 0)
+        if events >= _MANY_EVENTS:
+            print(f"neuron-explorer: writing {events:,} events to {self._output}", file=sys.stderr)
         try:
             self._refresh_session()
             from neuron_explorer.trace.convert import convert
@@ -334,16 +324,23 @@ class Profile:
             self._error = error
             warn(
                 f"the trace {self._output} could not be written ({_one_line(error)}). What was recorded is "
-                f"kept; build the trace with `neuron-explorer recover {self._spool}`.",
+                f"kept; build the trace with `neuron-explorer recover {self._spool}`."
             )
         else:
             self._warn_when_nothing_was_active()
 
     def _warn_when_nothing_was_active(self) -> None:
-        if self._schedule is not None and self._step == 0 and self._schedule.phase(0) == "wait":
+        if self._schedule is None or self._ever_recorded:
+            return
+        if self._step == 0:
             warn(
                 "a schedule was given, but prof.step() was never called, so nothing was recorded; "
-                "call prof.step() at the end of each step.",
+                "call prof.step() at the end of each step."
+            )
+        else:
+            warn(
+                f"nothing was recorded: the run ended after {self._step} steps, before the schedule's first "
+                f"recorded one (wait={self._schedule.wait})."
             )
 
     def _release(self) -> None:
@@ -398,6 +395,7 @@ class Profile:
             if self._switches is not None:
                 self._switches.start()
         self._paused = wanted
+        self._ever_recorded |= not wanted
 
     def _tell_failure(self) -> None:
         backend = self._backend
@@ -409,7 +407,7 @@ class Profile:
             self._failure_told = True
             warn(
                 f"recording to {self._output} stopped early: {reason}. The program goes on; the trace holds "
-                "what was recorded until then.",
+                "what was recorded until then."
             )
 
     def _describe(self, recorder: str, reason: str) -> dict[str, Any]:

@@ -100,6 +100,27 @@ def test_schedule_without_step_is_said(tmp_path, recorder, keep_spool):
     assert of_kind(read_events(keep_spool[0]), OP) == []
 
 
+def test_schedule_longer_than_the_run_is_said(tmp_path, recorder, keep_spool):
+    schedule = neuron_explorer.schedule(wait=5, active=1)
+    with (
+        pytest.warns(RecordingWarning, match=r"ended after 2 steps.*wait=5"),
+        neuron_explorer.profile(tmp_path / "t.parquet", recorder=recorder, schedule=schedule) as prof,
+    ):
+        prof.step()
+        prof.step()
+
+
+def test_paused_before_the_start(tmp_path, recorder, keep_spool):
+    prof = neuron_explorer.profile(tmp_path / "t.parquet", recorder=recorder)
+    prof.pause()
+    with prof:
+        torch.full((1,), 1)
+        prof.resume()
+        torch.full((1,), 2)
+    events = read_events(keep_spool[0])
+    assert [e.signature[3].split(",")[1] for e in events if e.name == "aten::full"] == ["2"]
+
+
 def test_pause_and_resume(recorded):
     def body(prof):
         torch.full((1,), 1)
