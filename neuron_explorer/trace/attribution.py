@@ -11,7 +11,7 @@ from . import schema, spool
 from .arrays import distinct
 from .autograd import ForwardIndex
 from .frames import nearest
-from .lookups import GRAPH_ROOT, OPTIMIZER_STEP, Lookups
+from .lookups import ENGINE, GRAPH_ROOT, OPTIMIZER_STEP, Lookups
 from .rows import Rows, Thread
 
 ATTRIBUTIONS: Final = tuple(schema.ATTRIBUTIONS)
@@ -58,7 +58,7 @@ def attribute(
         line_frame=line_frame,
         module=module,
         attribution=attribution,
-        phase=_phases(rows, lookups, entry, module),
+        phase=_phases(rows, lookups, entry),
         forward_id=forward_id,
         outermost=_outermost(rows, lookups, line_frame),
     )
@@ -115,6 +115,7 @@ def _resolve(
         state[inside[passive]] = state[node[passive]]
         takes = passive & ((state[node] == _JOINED) | (rows.stack[inside] == 0))
         source[inside[takes]] = node[takes]
+    _follow_engine(rows, lookups, nodes, state, source)
     source = _settled(source)
     stack, module = stack[source], module[source]
     for index, start, picked in added:
@@ -148,6 +149,27 @@ def _join(
         module[mine[~here]] = index.module[at[~here]]
 
 
+def _follow_engine(rows: Rows, lookups: Lookups, nodes: np.ndarray, state: np.ndarray, source: np.ndarray) -> None:
+    """The engine's own range around a node, and what it does there itself, belong to the node."""
+    is_engine = (lookups.traits[rows.name] & ENGINE) != 0
+    wrapped = nodes[(rows.parent[nodes] >= 0) & is_engine[rows.parent[nodes]]]
+    if not len(wrapped):
+        return
+    node_of = np.full(len(rows) + 1, -1, np.int64)
+    node_of[rows.parent[wrapped]] = wrapped
+    around = nearest(_with_root(rows.parent), np.concatenate([[False], is_engine]))[1:] - 1
+    mine = np.flatnonzero((around >= 0) & (rows.node < 0) & (rows.kind != spool.AUTOGRAD))
+    node = node_of[around[mine]]
+    mine, node = mine[node >= 0], node[node >= 0]
+    user_of = lookups.frames.user_of
+    outer = rows.stack[rows.parent[node]]
+    passive = (rows.stack[mine] == 0) | (user_of[rows.stack[mine]] == user_of[outer])
+    mine, node = mine[passive], node[passive]
+    state[mine] = state[node]
+    joined = state[node] == _JOINED
+    source[mine[joined]] = node[joined]
+
+
 def _settled(source: np.ndarray) -> np.ndarray:
     """Follow sources to their end. A double backward takes two hops for each derivative."""
     for _ in range(64):
@@ -177,24 +199,29 @@ def _lines(
     return line_frame, found.astype(np.int8)
 
 
-def _phases(rows: Rows, lookups: Lookups, entry: np.ndarray, module: np.ndarray) -> np.ndarray:
-    frames = lookups.frames
-    stepping = (lookups.traits[rows.name] & OPTIMIZER_STEP) != 0
-    traits = _over_ancestors(rows.parent, stepping.astype(np.uint8) | (entry.astype(np.uint8) << 1))
-    in_range, makes_graph = (traits & 1) != 0, (traits & 2) != 0
-    stack = rows.stack
-    optimizer = np.where(frames.optimizer_of[stack] > 0, frames.in_optimizer[stack], in_range)
-    phase = np.where(optimizer, _OPTIMIZER, np.where((rows.module > 0) | makes_graph, _FORWARD_PHASE, _OTHER))
-    backward = (rows.node >= 0) | (rows.kind == spool.AUTOGRAD)
+def _phases(rows: Rows, lookups: Lookups, entry: np.ndarray) -> np.ndarray:
+    frames, stack = lookups.frames, rows.stack
+    traits = lookups.traits[rows.name]
+    own = ((traits & OPTIMIZER_STEP) != 0) | (entry.astype(np.uint8) << 1) | (((traits & ENGINE) != 0) * np.uint8(4))
+    above = _over_ancestors(rows.parent, own.astype(np.uint8))
+    steps = frames.optimizer_of[stack]
+    optimizer = np.where(steps > 0, frames.in_optimizer[stack], (above & 1) != 0)
+    forward = (rows.module > 0) | ((above & 2) != 0)
+    phase = np.where(optimizer, _OPTIMIZER, np.where(forward, _FORWARD_PHASE, _OTHER))
+    engine = frames.engine_of[stack]
+    backward = (rows.node >= 0) | (rows.kind == spool.AUTOGRAD) | ((above & 4) != 0) | (engine > 0)
     phase[backward] = _BACKWARD
-    inside = np.flatnonzero((rows.node >= 0) & (rows.stack > 0) & (rows.kind != spool.AUTOGRAD))
+    inside = np.flatnonzero(backward & (stack > 0) & (rows.kind != spool.AUTOGRAD))
     if len(inside):
-        mine, outer = stack[inside], rows.stack[rows.node[inside]]
-        # A frame that lies between the node and the event, not one that the node itself runs in.
-        again = frames.checkpoint_of[mine]
-        phase[inside[(again > 0) & (again != frames.checkpoint_of[outer]) & (mine != outer)]] = _RECOMPUTE
-        steps = frames.optimizer_of[mine]
-        phase[inside[(steps > 0) & (steps != frames.optimizer_of[outer]) & frames.in_optimizer[mine]]] = _OPTIMIZER
+        # Frames below this run of the engine count, not those that the engine was called from.
+        mine, node = stack[inside], rows.node[inside]
+        outer = np.where(node >= 0, stack[node], 0)
+        again, steps = frames.checkpoint_of[mine], steps[inside]
+        recompute = (again > 0) & (frames.engine_of[again] == engine[inside])
+        recompute &= (again != frames.checkpoint_of[outer]) & (mine != outer)
+        phase[inside[recompute]] = _RECOMPUTE
+        stepping = (steps > 0) & (frames.engine_of[steps] == engine[inside]) & frames.in_optimizer[mine]
+        phase[inside[stepping & (steps != frames.optimizer_of[outer])]] = _OPTIMIZER
     # A collection of garbage or a wait for data belongs to no phase of the model.
     phase[_PHASELESS[rows.kind]] = _OTHER
     return phase.astype(np.int8)

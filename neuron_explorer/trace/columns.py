@@ -11,7 +11,7 @@ import numpy as np
 from . import schema, spool
 from .arrays import distinct
 from .attribution import ATTRIBUTIONS, PHASES, Origins
-from .lookups import DATA_WAIT, DEVICE_COPY, LAUNCH, READ_SCALAR, TO_COPY, Lookups
+from .lookups import DATA_WAIT, DEVICE_COPY, DYNAMO, ENGINE, LAUNCH, READ_SCALAR, TO_COPY, Lookups
 from .rows import Rows
 from .write import Coded
 
@@ -193,8 +193,9 @@ def _kinds(rows: Rows, lookups: Lookups, picked: np.ndarray) -> np.ndarray:
     kind = _KIND_OF_RECORD[np.where(record < len(_KIND_OF_RECORD), record, 0)]
     traits = lookups.traits[rows.name[picked]]
     ranges, ops = record == spool.RANGE, record == spool.OP
-    kind[ranges & ((traits & LAUNCH) != 0)] = _CODE["launch"]
-    kind[ranges & ((traits & DATA_WAIT) != 0)] = _CODE["data_wait"]
+    marked = np.flatnonzero((ranges | ops) & ((traits & (LAUNCH | DATA_WAIT | ENGINE | DYNAMO)) != 0))
+    for trait, name in ((LAUNCH, "launch"), (DATA_WAIT, "data_wait"), (ENGINE, "autograd"), (DYNAMO, "range")):
+        kind[marked[(traits[marked] & trait) != 0]] = _CODE[name]
     if lookups.on_device.any():
         signature = rows.signature[picked]
         away = ops & lookups.on_device[signature]

@@ -181,7 +181,8 @@ def find_steps(
             calls = [module_calls(t.scan.file, t.bases, t.tables, lookups) for t in largest]
             best: Calls | None = max((c for c in calls if c), key=lambda c: len(c.start), default=None)
             steps = by_calls(best, lookups) or NO_STEPS
-        found.append(with_compiles(steps, compilations(marks, lookups)))
+        compiles = np.concatenate([compilations(marks, lookups), *(t.scan.compiles for t in mine)])
+        found.append(with_compiles(steps, compiles))
     return found
 
 

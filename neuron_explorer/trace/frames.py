@@ -21,6 +21,7 @@ _OPTIMIZER: Final = re.compile(r"(?:^|[/\\])torch[/\\]optim[/\\]optimizer\.py$")
 _OPTIMIZERS: Final = re.compile(r"(?:^|[/\\])torch[/\\]optim[/\\][^/\\]+\.py$")
 _CHECKPOINT: Final = re.compile(r"(?:^|[/\\])torch[/\\]utils[/\\]checkpoint\.py$")
 _MODULE: Final = re.compile(r"(?:^|[/\\])torch[/\\]nn[/\\]modules[/\\]module\.py$")
+_GRAPH: Final = re.compile(r"(?:^|[/\\])torch[/\\]autograd[/\\]graph\.py$")
 _MODULE_CALLS: Final = ("_wrapped_call_impl", "_call_impl")
 
 
@@ -39,6 +40,7 @@ class Frames:
     optimizer_of: np.ndarray
     in_optimizer: np.ndarray
     checkpoint_of: np.ndarray
+    engine_of: np.ndarray  # the call that runs the autograd engine
     outer_module: np.ndarray  # the outermost Module call above
 
     def __len__(self) -> int:
@@ -57,6 +59,7 @@ class CodeFacts:
     optimizer_code: np.ndarray  # of an optimizer of torch; not the base class, whose decorators
     # surround a user's own step() just as well
     checkpoint: np.ndarray
+    engine: np.ndarray
     module_call: np.ndarray
 
 
@@ -65,25 +68,24 @@ def code_facts(
 ) -> CodeFacts:
     """Classify code objects ``(filename, qualified name, first line)``."""
     infos = [rules.info(filename) for filename, _, _ in codes]
-    names = [re.split(r"[/\\]", c[0])[-1] for c in codes]
+
+    def those(file: str, pattern: re.Pattern[str], functions: tuple[str, ...] = ("",)) -> np.ndarray:
+        # The plain comparison first: it decides for nearly all.
+        found = (c[0].endswith(file) and c[1].endswith(functions) and bool(pattern.search(c[0])) for c in codes)
+        return np.fromiter(found, bool)
+
+    base = those("optimizer.py", _OPTIMIZER)
     facts = CodeFacts(
-        file=files.codes([i.shown for i in infos]),
-        function=functions.codes([c[1] for c in codes]),
-        user=np.array([i.user for i in infos], bool),
-        library=np.array([_outside_torch(i) for i in infos], bool),
-        step_wrapper=np.array(
-            [n == "optimizer.py" and c[1].endswith("wrapper") and bool(_OPTIMIZER.search(c[0]))
-             for n, c in zip(names, codes, strict=True)], bool),
-        optimizer_code=np.array(
-            [i.torch and n != "optimizer.py" and bool(_OPTIMIZERS.search(c[0]))
-             for n, i, c in zip(names, infos, codes, strict=True)], bool),
-        checkpoint=np.array(
-            [n == "checkpoint.py" and bool(_CHECKPOINT.search(c[0])) for n, c in zip(names, codes, strict=True)],
-            bool),
-        module_call=np.array(
-            [n == "module.py" and c[1].endswith(_MODULE_CALLS) and bool(_MODULE.search(c[0]))
-             for n, c in zip(names, codes, strict=True)], bool),
-    )  # fmt: skip
+        file=files.codes(i.shown for i in infos),
+        function=functions.codes(c[1] for c in codes),
+        user=np.fromiter((i.user for i in infos), bool),
+        library=np.fromiter((_outside_torch(i) for i in infos), bool),
+        step_wrapper=those("optimizer.py", _OPTIMIZER, ("wrapper",)),
+        optimizer_code=those(".py", _OPTIMIZERS) & ~base,
+        checkpoint=those("checkpoint.py", _CHECKPOINT),
+        engine=those("graph.py", _GRAPH, ("_engine_run_backward",)),
+        module_call=those("module.py", _MODULE, _MODULE_CALLS),
+    )
     facts.user[0] = facts.library[0] = False
     facts.file[0] = facts.function[0] = -1
     return facts
@@ -107,6 +109,7 @@ def frames_of(parent: np.ndarray, code: np.ndarray, line: np.ndarray, facts: Cod
         optimizer_of=optimizer_of,
         in_optimizer=_in_optimizer(parent, code, facts, optimizer_of),
         checkpoint_of=nearest(parent, facts.checkpoint[code]),
+        engine_of=nearest(parent, facts.engine[code]),
         outer_module=outermost(parent, module_call),
     )
 

@@ -24,6 +24,8 @@ READ_SCALAR: Final = 16
 TO_COPY: Final = 32
 DEVICE_COPY: Final = 64
 GRAPH_ROOT: Final = 128
+ENGINE: Final = 256
+DYNAMO: Final = 512
 
 _LAUNCH_PREFIX: Final = "Torch-Compiled Region: "
 
@@ -80,7 +82,7 @@ def merge(processes: list[ProcessSpool], rules: PathRules) -> Lookups:
     return Lookups(
         names=names,
         name=names.codes(all_names),
-        traits=np.fromiter((_traits(n) for n in all_names), np.uint8),
+        traits=np.fromiter((_traits(n) for n in all_names), np.uint16),
         compile_ids=compile_ids,
         compile_id=compile_ids.codes(_compile_id(n) for n in all_names),
         signature_texts=texts,
@@ -133,8 +135,13 @@ def _traits(name: str) -> int:
         return LAUNCH
     if name.startswith("enumerate(DataLoader)#") and name.endswith("__next__"):
         return DATA_WAIT
-    if name.endswith("GraphRoot"):
-        return GRAPH_ROOT
+    if name.startswith("TorchDynamo "):
+        return DYNAMO
+    graph_root = GRAPH_ROOT if name.endswith("GraphRoot") else 0
+    if name.startswith("autograd::engine::evaluate_function"):
+        return ENGINE | graph_root
+    if graph_root:
+        return graph_root
     return COMPILING if name.endswith("(dynamo_timed)") and "compile" in name else 0
 
 

@@ -14,12 +14,14 @@ import numpy as np
 
 from . import spool
 from .arrays import distinct
-from .lookups import COMPILING, OPTIMIZER_STEP, globally
+from .lookups import COMPILING, LAUNCH, OPTIMIZER_STEP, globally
 from .spool_reader import EventsFile
 
 BLOCK: Final = 4096
 """Records per entry of the time index."""
 _PIECE: Final = 16 * BLOCK
+COMPILES_NS: Final = 1_000_000
+"""No compilation is shorter; a look-up in Dynamo's cache takes some ten microseconds."""
 
 MARK: Final = np.dtype(
     [("index", "<u4"), ("start", "<u8"), ("end", "<u8"), ("seq", "<i8"), ("name", "<u4"), ("stack", "<u4"),
@@ -36,6 +38,7 @@ class ThreadScan:
     late: np.ndarray  # indices of records that come after a later start
     late_start: np.ndarray  # their starts, ascending
     marks: np.ndarray  # MARK records, names and stacks global
+    compiles: np.ndarray  # start and end of each compilation that a first launch gives away
     torn: int
     first: int  # earliest start, 0 when there is none
     last: int  # latest plausible start or end
@@ -81,6 +84,9 @@ def scan_thread(
     late: list[np.ndarray] = []
     late_start: list[np.ndarray] = []
     marks: list[np.ndarray] = []
+    compiles: list[tuple[int, int]] = []
+    launched: set[int] = set()
+    before = 0
     torn = file.torn
     running = first = last = 0
     for offset, records in file.blocks(_PIECE):
@@ -95,6 +101,7 @@ def scan_thread(
             late.append(offset + behind)
             late_start.append(starts[behind])
         marks.append(_marks(records, offset, traits, name_base, name_limit, frame_base, frame_limit, believable))
+        before = _first_launches(records, traits, name_base, name_limit, launched, compiles, before)
         ends = records["end"].astype(np.int64)
         ends = ends[bounds.mask(ends)]
         running = int(reached[-1])
@@ -109,6 +116,7 @@ def scan_thread(
         late=np.concatenate(late)[order] if late else np.zeros(0, np.int64),
         late_start=np.concatenate(late_start)[order] if late else np.zeros(0, np.int64),
         marks=np.concatenate(marks) if marks else np.zeros(0, MARK),
+        compiles=np.array(compiles, np.int64).reshape(-1, 2),
         torn=torn,
         first=first,
         last=last,
@@ -121,7 +129,7 @@ def _marks(
 ) -> np.ndarray:  # fmt: skip
     kinds = records["kind"]
     wanted = (kinds == spool.STEP) | ((kinds >= spool.PAUSE) & (kinds <= spool.WINDOW))
-    ranges = np.flatnonzero(kinds == spool.RANGE)
+    ranges = np.flatnonzero((kinds == spool.RANGE) | (kinds == spool.OP))
     names = globally(records["name"][ranges], name_base, name_limit)
     wanted[ranges[(traits[names] & (OPTIMIZER_STEP | COMPILING)) != 0]] = True
     rows = np.flatnonzero(wanted & believable)
@@ -132,6 +140,31 @@ def _marks(
     found["name"] = globally(records["name"][rows], name_base, name_limit)
     found["stack"] = globally(records["stack"][rows], frame_base, frame_limit)
     return found
+
+
+def _first_launches(
+    records: np.ndarray, traits: np.ndarray, name_base: int, name_limit: int, launched: set[int],
+    compiles: list[tuple[int, int]], before: int,
+) -> int:  # fmt: skip
+    """Find compilations: a region is launched for the first time, long after the event before it.
+
+    That event is Dynamo's look-up in its cache. What a compiler does is not recorded as
+    events, so all that is left of it is the gap. Returns when the last event seen ended.
+    """
+    names = globally(records["name"], name_base, name_limit)
+    for row in np.flatnonzero((traits[names] & LAUNCH) != 0).tolist():
+        name = int(names[row])
+        if name in launched:
+            continue
+        launched.add(name)
+        start = int(records["start"][row])
+        previous = records[row - 1] if row else None
+        ended = before if previous is None else int(previous["end"])
+        if previous is not None and not 0 < ended <= start:
+            ended = int(previous["start"])  # it encloses the launch
+        if ended > 0 and start - ended > COMPILES_NS:
+            compiles.append((ended, start))
+    return int(records["end"][-1]) if len(records) else before
 
 
 def windows(threads: list[ThreadScan], rows: int) -> list[int]:

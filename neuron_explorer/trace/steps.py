@@ -95,7 +95,7 @@ def by_marks(marks: np.ndarray, start_ns: int) -> Steps | None:
 def by_optimizer(marks: np.ndarray, lookups: Lookups, start_ns: int) -> Steps | None:
     """Rule 2."""
     is_step = (lookups.traits[marks["name"]] & OPTIMIZER_STEP) != 0
-    found = _top_level(marks[is_step & (marks["kind"] == spool.RANGE) & (marks["end"] > marks["start"])])
+    found = _top_level(marks[is_step & (marks["end"] > marks["start"])])
     if not len(found):
         return None
     frames = lookups.frames
@@ -140,7 +140,7 @@ def with_compiles(steps: Steps, compiles: np.ndarray) -> Steps:
 def compilations(marks: np.ndarray, lookups: Lookups) -> np.ndarray:
     """Start and end of everything that compiled, one row each."""
     traits = lookups.traits[marks["name"]]
-    rows = marks[((traits & COMPILING) != 0) & (marks["kind"] == spool.RANGE) & (marks["end"] > marks["start"])]
+    rows = marks[((traits & COMPILING) != 0) & (marks["end"] > marks["start"])]
     return np.stack([rows["start"].astype(np.int64), rows["end"].astype(np.int64)], axis=1)
 
 

@@ -155,8 +155,8 @@ def test_hooks_and_custom_functions_keep_their_own_line(simple):
 
 def test_double_backward_leads_to_the_first_forward(simple):
     recording, process, thread = simple
-    call = process.stack("train.py:5:main", f"{TORCH}/autograd/graph.py:1:run")
-    again = process.stack("train.py:6:main", f"{TORCH}/autograd/graph.py:1:run")
+    call = process.stack("train.py:5:main", f"{TORCH}/autograd/graph.py:1:_engine_run_backward")
+    again = process.stack("train.py:6:main", f"{TORCH}/autograd/graph.py:1:_engine_run_backward")
     thread.op("aten::pow", 10, 20, stack=process.stack("m.py:7:forward"), seq=0, aux=1)
     with thread.node("PowBackward0", 30, 60, seq=0, stack=call):
         thread.op("aten::mul", 40, 50, stack=call, seq=1, aux=1)
@@ -173,18 +173,23 @@ def test_double_backward_leads_to_the_first_forward(simple):
 
 def test_recomputed_forward_is_a_phase(simple):
     recording, process, thread = simple
-    engine = ("train.py:5:main", f"{TORCH}/autograd/graph.py:1:run")
+    engine = ("train.py:5:main", f"{TORCH}/autograd/graph.py:1:_engine_run_backward")
     call = process.stack(*engine)
     checkpoint = f"{TORCH}/utils/checkpoint.py"
     thread.op("aten::mul", 10, 20, stack=process.stack("m.py:7", f"{checkpoint}:400:checkpoint"), seq=0, aux=1)
     with thread.node("CheckpointFunctionBackward", 30, 90, seq=0, stack=call):
         again = process.stack(*engine, f"{checkpoint}:250:backward", "m.py:8:block")
         thread.op("again", 31, 40, stack=again, seq=1, aux=1)
-        nested = process.stack(*engine, f"{checkpoint}:270:backward", f"{TORCH}/autograd/graph.py:1:run")
+        nested = process.stack(
+            *engine, f"{checkpoint}:270:backward", f"{TORCH}/autograd/graph.py:1:_engine_run_backward"
+        )
         with thread.node("ExpBackward0", 50, 80, seq=1, stack=nested):
             thread.op("aten::exp_backward", 51, 60, stack=nested)
             hook = process.stack(
-                *engine, f"{checkpoint}:270:backward", f"{TORCH}/autograd/graph.py:1:run", "m.py:60:hook"
+                *engine,
+                f"{checkpoint}:270:backward",
+                f"{TORCH}/autograd/graph.py:1:_engine_run_backward",
+                "m.py:60:hook",
             )
             thread.op("hook", 61, 62, stack=hook)
     rows = {r["name"]: (r["line"], r["phase"]) for r in recording.rows("name line phase")}
@@ -222,9 +227,9 @@ def test_optimizer_phase_and_closures(simple):
 
 def test_optimizer_in_a_backward_hook(simple):
     recording, process, thread = simple
-    call = process.stack("train.py:5:main", f"{TORCH}/autograd/graph.py:1:run")
+    call = process.stack("train.py:5:main", f"{TORCH}/autograd/graph.py:1:_engine_run_backward")
     inside = process.stack(
-        "train.py:5:main", f"{TORCH}/autograd/graph.py:1:run", "train.py:40:hook",
+        "train.py:5:main", f"{TORCH}/autograd/graph.py:1:_engine_run_backward", "train.py:40:hook",
         f"{TORCH}/optim/optimizer.py:500:wrapper", f"{TORCH}/optim/sgd.py:1:SGD.step",
     )  # fmt: skip
     with thread.node("torch::autograd::AccumulateGrad", 10, 50, stack=call):
