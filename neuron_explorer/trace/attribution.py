@@ -115,7 +115,7 @@ def _resolve(
         state[inside[passive]] = state[node[passive]]
         takes = passive & ((state[node] == _JOINED) | (rows.stack[inside] == 0))
         source[inside[takes]] = node[takes]
-    _follow_engine(rows, lookups, nodes, state, source)
+    _follow_engine(rows, lookups, nodes, state, source, forward_id)
     source = _settled(source)
     stack, module = stack[source], module[source]
     for index, start, picked in added:
@@ -149,7 +149,10 @@ def _join(
         module[mine[~here]] = index.module[at[~here]]
 
 
-def _follow_engine(rows: Rows, lookups: Lookups, nodes: np.ndarray, state: np.ndarray, source: np.ndarray) -> None:
+def _follow_engine(
+    rows: Rows, lookups: Lookups, nodes: np.ndarray, state: np.ndarray, source: np.ndarray,
+    forward_id: np.ndarray,
+) -> None:  # fmt: skip
     """The engine's own range around a node, and what it does there itself, belong to the node."""
     is_engine = (lookups.traits[rows.name] & ENGINE) != 0
     wrapped = nodes[(rows.parent[nodes] >= 0) & is_engine[rows.parent[nodes]]]
@@ -157,6 +160,7 @@ def _follow_engine(rows: Rows, lookups: Lookups, nodes: np.ndarray, state: np.nd
         return
     node_of = np.full(len(rows) + 1, -1, np.int64)
     node_of[rows.parent[wrapped]] = wrapped
+    forward_id[rows.parent[wrapped]] = forward_id[wrapped]
     around = nearest(_with_root(rows.parent), np.concatenate([[False], is_engine]))[1:] - 1
     mine = np.flatnonzero((around >= 0) & (rows.node < 0) & (rows.kind != spool.AUTOGRAD))
     node = node_of[around[mine]]
