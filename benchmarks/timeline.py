@@ -50,7 +50,8 @@ async () => { const app = window.nxTimeline.current; const out = {}; let seed = 
       const k = Math.max(0, Math.floor(Math.log2(span / (1100 + n * 40)))); const size = 1024 * 2 ** k;
       const is = []; for (let i = Math.floor(t0 / size); i <= Math.floor((t0 + span) / size); i++) is.push(i);
       const from = performance.now();
-      await (await fetch(`${app.source.base}/tiles?k=${k}&i=${is.join()}&b=${blocks}`, {cache: "no-store"})).arrayBuffer();
+      const url = `${app.source.base}/tiles?k=${k}&i=${is.join()}&b=${blocks}`;
+      await (await fetch(url, {cache: "no-store"})).arrayBuffer();
       times.push(performance.now() - from); }
     out[share] = times; }
   return out; }
@@ -105,7 +106,8 @@ def measure(browser, path: Path) -> dict:
         result["key to whole picture (ms: median, p95)"] = [round(median(full), 1), round(p95(full), 1)]
         result["frame drawn in (ms, overview)"] = round(page.evaluate(
             "() => { const app = window.nxTimeline.current; app.show(0, app.view.end); const t = []; "
-            "for (let i = 0; i < 15; i++) { const from = performance.now(); app.draw(); t.push(performance.now() - from); }"
+            "for (let i = 0; i < 15; i++) { const from = performance.now(); app.draw(); "
+            "t.push(performance.now() - from); } "
             "return t.sort((a, b) => a - b)[7]; }"), 1)  # fmt: skip
         replies = page.evaluate(REPLIES)
         result["tile reply (ms: median, p95)"] = {

@@ -377,8 +377,10 @@ def test_every_pixel_of_a_row_is_right(gpt, open_page, scale):
     app = page.app(
         """(() => { const out = []; const dpr = devicePixelRatio;
         for (const row of app.view.rows) { const W = app.body.width;
-          const y = Math.round((row.y - app.view.scroll + 7) * dpr); const blank = new Set([app.palette.background, app.palette.grid]);
-          out.push([row.track, Array.from(app.body.nxImage.words.slice(y * W, y * W + W), (w) => blank.has(w) ? 0 : 1)]); }
+          const y = Math.round((row.y - app.view.scroll + 7) * dpr);
+          const blank = new Set([app.palette.background, app.palette.grid]);
+          const line = app.body.nxImage.words.slice(y * W, y * W + W);
+          out.push([row.track, Array.from(line, (w) => blank.has(w) ? 0 : 1)]); }
         return { rows: out, perPx: app.view.nsPerPx / dpr, t0: app.view.t0 }; })()"""
     )
     events = page.ask("'search', {q: 'e', limit: 200, near: 67000000}")["hits"]
@@ -434,7 +436,8 @@ def test_odd_traces_open(browser, tmp_path):
         "many": odd(tmp_path, "many", many, lanes=lanes),
         "gap": odd(tmp_path, "gap", [{"start": 0, "duration": 1000, "name": "before"},
                                      {"start": 3 * hour, "duration": 1000, "name": "after"}]),  # fmt: skip
-        "open": odd(tmp_path, "open", [{"start": 0, "duration": -1, "name": "unfinished"}, {"start": 5, "duration": 50, "depth": 1}]),
+        "open": odd(tmp_path, "open", [{"start": 0, "duration": -1, "name": "unfinished"},
+                                       {"start": 5, "duration": 50, "depth": 1}]),
         "hostile": odd(tmp_path, "hostile", [{"start": 0, "duration": 100, "name": hostile, "module": hostile},
                                              {"start": 200, "duration": 100, "name": "\u202eevil\u0007\u001b[31m"}]),
     }  # fmt: skip
@@ -451,8 +454,8 @@ def test_odd_traces_open(browser, tmp_path):
             details = page.selected()
             if name == "many":
                 assert page.app("app.view.rows.length") == 500
-                assert page.app("new Set([...app.source.tiles.map.keys()].map((key) => key.split('/')[0])).size") < 60, \
-                    "only visible lanes are asked for"  # fmt: skip
+                blocks = page.app("new Set([...app.source.tiles.map.keys()].map((key) => key.split('/')[0])).size")
+                assert blocks < 60, "only visible lanes are asked for"
                 page.page.locator(".tl-scroll").evaluate("(node) => node.scrollTo(0, 9000)")
                 page.until("app.view.scroll === 9000")
                 page.painted()

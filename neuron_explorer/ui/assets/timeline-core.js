@@ -59,6 +59,13 @@
   }
 
   nx.count = (n) => Number(n).toLocaleString("en-US");
+  /** A counter's value: short, with k, M, G or T. */
+  nx.value = function (n) {
+    for (const [sign, size] of [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e4]]) {
+      if (Math.abs(n) >= size) return (n / (sign === "k" ? 1e3 : size)).toLocaleString("en-US", { maximumSignificantDigits: 3 }) + " " + sign;
+    }
+    return n.toLocaleString("en-US", { maximumSignificantDigits: 4 });
+  };
   nx.plural = (n, word, many) => nx.count(n) + " " + (Number(n) === 1 ? word : many || word + "s");
 
   /** Tick step (1, 2 or 5 times a power of ten ns) for about `target` ns between ticks. */

@@ -124,6 +124,16 @@
         continue;
       }
       const y = label.y - view.scroll;
+      if (label.heading) {
+        if (y > -30 && y < view.height) nodes.push(el("div", { class: "tl-group", style: `top:${y}px` }, el("span", { class: "tl-group-name" }, label.heading)));
+        continue;
+      }
+      if (label.series) {
+        const { name, n, low, high, process } = label.series;
+        if (y > -40 && y < view.height) nodes.push(el("div", { class: "tl-label tl-label-series", style: `top:${y}px`, title: `${name} · ${nx.plural(n, "sample")}, ${nx.value(low)} to ${nx.value(high)}${process > 0 ? ` · process ${process}` : ""}` },
+          el("span", { class: "tl-label-name" }, name), el("span", { class: "tl-label-max" }, `max ${nx.value(high)}`)));
+        continue;
+      }
       if (label.group) {
         if (y > -30 && y < view.height) {
           const rank = lane.rank ? `rank ${lane.rank} · ` : "";

@@ -29,7 +29,8 @@
           ...fact("events", nx.count(meta.events)),
           ...fact("length", nx.duration(meta.end)),
           ...fact("lanes", nx.count(meta.lanes.length)),
-          ...(meta.steps ? fact("steps", meta.steps) : [])),
+          ...(meta.series.length ? fact("counter samples", nx.count(meta.series.reduce((n, s) => n + s.n, 0))) : []),
+          ...(meta.steps ? fact("steps", meta.steps.replace(/^steps: /, "")) : [])),
         notes.length ? el("h3", { class: "tl-h" }, "Not in the picture as it was") : null,
         ...notes.map((note) => el("p", { class: "tl-note" }, note)),
       );
@@ -44,7 +45,9 @@
     }
 
     event(event) {
-      const phase = event.kind === "op" || event.kind === "autograd" ? event.phase : event.kind.replace("_", " ");
+      const own = event.kind === "op" || event.kind === "autograd";
+      const named = event.phase && event.phase !== "other" ? event.phase : "";
+      const phase = own ? named || "operator" : event.kind.replace("_", " ") + (named ? ", " + named : "");
       this.set(
         el("h2", { class: "tl-h" }, "Event"),
         el("div", { class: "tl-name", title: event.name }, clipped(event.name || "unnamed", 400)),
@@ -144,8 +147,9 @@
         el("div", { class: "tl-name" }, clipped(label, 200)),
         el("div", { class: "tl-sub" }, count ? nx.plural(count, "event") : "no event matches"),
         count === 0 ? el("p", { class: "tl-empty" }, "Search looks at names, modules and file:line. op:, line:, module:, shape:, phase:, kind: and step: look at one of them.") : null,
+        count ? el("div", { class: "tl-hits-head" }, el("span", {}, "name"), el("span", {}, "start"), el("span", {}, "duration")) : null,
         el("ol", { class: "tl-hits", start: first + 1 }, ...hits.map((hit) => el("li", {}, el("button", { type: "button", class: "tl-link", onclick: () => this.app.jump(hit) }, clipped(nx.shortName(hit.name), 60)),
-          el("span", {}, hit.open ? "no end" : nx.duration(hit.end - hit.start))))),
+          el("span", {}, nx.time(hit.start, Math.max(1, this.app.meta.end / 1e4))), el("span", {}, hit.open ? "no end" : nx.duration(hit.end - hit.start))))),
         first + hits.length < count ? el("p", { class: "tl-note" }, `The first ${nx.count(hits.length)} of ${nx.count(count)} by time; N and Shift+N step through all.`) : null,
       );
     }

@@ -26,7 +26,7 @@
     return {
       window: from !== null && to !== null && to > from ? [from, to] : null,
       event: /^\d{1,19}$/.test(query.get("event") || "") ? query.get("event") : null,
-      step: Object.keys(filter).length === 0 && /^\d{1,9}$/.test(query.get("step") || "") ? query.get("step") : null,
+      step: /^\d{1,9}$/.test(query.get("step") || "") ? query.get("step") : null,
       filter,
       marks: marks.slice(0, MAX_MARKS),
     };

@@ -73,6 +73,18 @@
         }
         y += LANE_GAP;
       });
+      this.counters = [];
+      const series = this.meta.series.slice(0, 32);
+      if (series.length) {
+        y += 6;
+        this.labels.push({ heading: "counters", y });
+        y += GROUP;
+      }
+      series.forEach((each, number) => {
+        this.labels.push({ series: each, y, rows: 2 });
+        this.counters.push({ series: number, y });
+        y += nx.counters.HEIGHT + 6;
+      });
       this.headHeight = headY;
       this.total = y;
     }
@@ -102,6 +114,15 @@
         out.push(this.rows[i]);
       }
       return out;
+    }
+
+    visibleCounters() {
+      const h = nx.counters.HEIGHT;
+      return this.counters.filter((row) => row.y + h > this.scroll && row.y < this.scroll + this.height);
+    }
+
+    counterAt(y) {
+      return this.counters.find((row) => row.y <= y + this.scroll && y + this.scroll < row.y + nx.counters.HEIGHT) || null;
     }
 
     rowAt(y) {

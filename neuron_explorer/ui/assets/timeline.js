@@ -96,6 +96,7 @@
       if (this.note) this.note.remove();
       this.view = new nx.View(this.meta);
       this.painter = new nx.Painter(this.source, this.view);
+      this.counters = new nx.Counters(this.source, this.meta);
       this.minimap = new nx.Minimap(this.meta);
       this.palette = new nx.Palette(this.root, this.meta.categories);
       this.input = new nx.Input(this);
@@ -180,6 +181,12 @@
       const single = painter.drawn.single;
       painter.rows(this.body, rows, view.height, view.scroll, palette, dpr, this.tilesNow, grid);
       this.singles = painter.drawn.single - single;
+      const counters = view.visibleCounters();
+      if (counters.length) {
+        const ctx = this.body.getContext("2d");
+        for (const row of counters) this.counters.draw(ctx, row, view, this.tilesNow, palette);
+        this.counters.want(this.tilesNow.k, this.tilesNow.numbers);
+      }
       this.minimap.draw(this.mapCanvas, view, palette, dpr);
       if (this.dirty.labels) {
         this.dirty.labels = false;
@@ -308,296 +315,6 @@
       this.invalidate();
     }
 
-    /* ---- selection ---- */
-
-    target(at) {
-      if (at.head) {
-        return this.view.head.find((row) => at.y >= row.y && at.y < row.y + nx.geometry.ROW) || null;
-      }
-      return this.view.rowAt(at.y);
-    }
-
-    hit(row, x) {
-      const { view } = this;
-      const half = Math.max(1, view.nsPerPx * 1.5);
-      const t = view.time(x);
-      return this.source.ask("hit", { track: row.track, t: Math.floor(t), t0: Math.max(0, Math.floor(t - half)), t1: Math.ceil(t + half) });
-    }
-
-    async click(at) {
-      const row = this.target(at);
-      if (!row) return this.select(null);
-      try {
-        const { event, n } = await this.hit(row, at.x);
-        if (this.alive()) this.select(event, { push: true, among: n });
-      } catch (error) {
-        this.trouble(error);
-      }
-    }
-
-    hover(at) {
-      clearTimeout(this.hoverTimer);
-      const row = at && this.tilesNow ? this.target(at) : null;
-      const entry = row ? this.painter.at(row, at.x, this.tilesNow) : null;
-      const before = this.pointerAt;
-      this.pointerAt = at ? at.x : null;
-      if (before !== this.pointerAt && this.view) nx.drawOverlay(this, window.devicePixelRatio || 1);
-      this.tip.hidden = !entry;
-      if (!entry) return;
-      const lines = [el("div", { class: "tl-tip-name" }, (this.source.name(entry.name) || "…").slice(0, 120))];
-      const more = el("div", { class: "tl-tip-more" }, entry.count > 1 ? `the longest of ${entry.count >= 65535 ? "more than 65,535" : nx.count(entry.count)} events here; zoom in to see each` : this.meta.categories[entry.category].label);
-      this.tip.replaceChildren(...lines, more);
-      const box = this.stage.getBoundingClientRect();
-      const area = (at.head ? this.headCanvas : this.body).getBoundingClientRect();
-      const x = area.left - box.left + at.x + 14;
-      const y = area.top - box.top + at.y + 16;
-      this.tip.style.transform = `translate(${Math.round(Math.min(x, box.width - this.tip.offsetWidth - 8))}px, ${Math.round(Math.min(y, box.height - this.tip.offsetHeight - 4))}px)`;
-      if (entry.count > 1) return;
-      this.hoverTimer = setTimeout(async () => {
-        try {
-          const { event } = await this.hit(row, at.x);
-          if (event && !this.tip.hidden && this.pointerAt === at.x) more.textContent = `${event.open ? "end not observed" : nx.duration(event.end - event.start)} · ${this.meta.categories[entry.category].label}`;
-        } catch (error) {
-          /* The tip keeps what is known without the server. */
-        }
-      }, 60);
-    }
-
-    /** Select an event (a brief), or nothing. */
-    async select(event, options = {}) {
-      this.selected = event;
-      this.details = null;
-      if (this.asking) this.asking.abort();
-      this.invalidate();
-      if (!event) {
-        if (this.hits) this.panel.hits(this.hits, nx.filterLabel(this.filter));
-        else this.panel.idle(this.meta);
-        this.keepState(options.push);
-        this.tell("timeline-selection", null);
-        return;
-      }
-      this.panel.waiting(event);
-      this.asking = new AbortController();
-      try {
-        const details = await this.source.ask("event", { row: event.row }, this.asking.signal);
-        if (!this.alive() || this.selected !== event) return;
-        this.details = details;
-        this.selected = { ...event, id: details.id };
-        this.panel.event(details);
-        this.keepState(options.push);
-        this.announce(details, options.among);
-        this.invalidate();
-        this.tell("timeline-selection", { id: details.id, name: details.name, file: details.file, line: details.line, step: details.step });
-      } catch (error) {
-        if (error.name === "AbortError") return;
-        this.panel.failed(error.message);
-        if (error instanceof nx.Gone) this.trouble(error);
-      }
-    }
-
-    announce(d, among) {
-      const what = d.kind === "op" || d.kind === "autograd" ? d.phase : d.kind;
-      const where = d.file && d.line > 0 ? `${d.file.split("/").pop()} line ${d.line}` : "no source line";
-      const long = d.duration < 0 ? "end not observed" : nx.duration(d.duration);
-      const shared = among > 1 ? `, one of ${nx.count(among)} events in this pixel` : "";
-      this.status.textContent = `${d.name.slice(0, 200)}, ${what || d.kind}, ${long}, ${where}, starts at ${nx.time(d.start, 1000)}, ${d.lane.name}, depth ${d.lane.depth}${shared}`;
-    }
-
-    /** Go to an event that a link, a list or a key names. */
-    jump(brief, push = true) {
-      const width = this.view.t1 - this.view.t0;
-      const length = Math.max(1, brief.end - brief.start);
-      if (length < width / 2000) {
-        // Too small to be seen here: come close enough that it is.
-        this.show(brief.start + length / 2 - length * 60, brief.start + length / 2 + length * 60);
-      }
-      this.reveal(brief);
-      return this.select(brief, { push });
-    }
-
-    async walk(go) {
-      const { view } = this;
-      const at = this.selected;
-      try {
-        let query;
-        if (go === "first") {
-          const blocks = [...new Set(view.visibleRows().map((row) => row.block))].slice(0, 64);
-          query = { go, t0: Math.floor(view.t0), t1: Math.ceil(view.t1), b: blocks.join() };
-        } else {
-          query = { go, track: at.track, start: at.start, row: at.row };
-        }
-        const { event } = await this.source.ask("walk", query);
-        if (!this.alive()) return;
-        if (event) await this.jump(event, false);
-        else this.status.textContent = { next: "last event of this row", previous: "first event of this row", parent: "no parent event", child: "no child events", first: "no event in view" }[go];
-      } catch (error) {
-        this.trouble(error);
-      }
-    }
-
-    /* ---- spans and marks ---- */
-
-    async measure(t0, t1, done) {
-      this.span = [Math.max(0, Math.min(t0, t1)), Math.min(this.view.end, Math.max(t0, t1))];
-      this.invalidate();
-      if (!done) return;
-      const [a, b] = this.span;
-      this.status.textContent = `span of ${nx.duration(b - a)}`;
-      this.panel.span(a, b, null);
-      const answer = await this.source.ask("window", { t0: Math.floor(a), t1: Math.ceil(b), tracks: `0-${this.meta.blocks.reduce((n, block) => Math.max(n, block[1] + block[2]), 1) - 1}` }).catch(() => null);
-      if (answer && this.span && this.span[0] === a) this.panel.span(a, b, answer.events);
-    }
-
-    mark() {
-      const span = this.span || (this.selected ? [this.selected.start, this.selected.end] : null);
-      if (!span) {
-        this.status.textContent = "select an event or measure a span to mark it";
-        return;
-      }
-      const same = this.marks.findIndex((m) => Math.round(m[0]) === Math.round(span[0]) && Math.round(m[1]) === Math.round(span[1]));
-      if (same >= 0) this.marks.splice(same, 1);
-      else this.marks = [...this.marks, span].slice(-9);
-      this.span = null;
-      this.status.textContent = same >= 0 ? "mark removed" : `mark ${this.marks.length} set`;
-      this.keepState(false);
-      this.invalidate();
-    }
-
-    canEscape() {
-      return Boolean(this.span || this.selected || Object.keys(this.filter).length);
-    }
-    escape() {
-      if (this.span) {
-        this.span = null;
-        this.select(this.selected);
-      } else if (this.selected) {
-        this.select(null);
-      } else {
-        this.setFilter({});
-      }
-      this.invalidate();
-    }
-
-    /* ---- search ---- */
-
-    search(text) {
-      text = text.trim().slice(0, 500);
-      this.setFilter(text ? { q: text } : {});
-    }
-    filterLine(file, line) {
-      this.setFilter({ line: `${file}:${line}` });
-    }
-
-    /** Highlight what matches; {} highlights nothing. */
-    async setFilter(filter, quiet = false) {
-      this.filter = filter;
-      this.hits = null;
-      this.hitAt = null;
-      this.source.filter = new URLSearchParams(filter).toString();
-      this.source.marks.clear();
-      this.found.hidden = !this.source.filter;
-      if (!quiet) this.keepState(true);
-      this.invalidate();
-      if (!this.source.filter) {
-        if (!this.selected) this.panel.idle(this.meta);
-        return;
-      }
-      const label = nx.filterLabel(filter);
-      this.drawFound(label, null);
-      try {
-        const answer = await this.source.ask("search", { ...filter, limit: 100 });
-        if (!this.alive() || this.filter !== filter) return;
-        this.hits = answer;
-        this.drawFound(label, answer.count);
-        this.status.textContent = `${nx.plural(answer.count, "match", "matches")} for ${label}`;
-        if (!this.selected) this.panel.hits(answer, label);
-      } catch (error) {
-        this.trouble(error);
-      }
-    }
-
-    drawFound(label, count) {
-      const at = this.hitAt === null ? "" : `${nx.count(this.hitAt + 1)} of `;
-      this.found.replaceChildren(
-        el("span", { class: "tl-found-label", title: label }, label),
-        el("span", { class: "tl-found-count" }, count === null ? "…" : at + nx.plural(count, "match", "matches")),
-        el("button", { type: "button", class: "tl-button", title: "Previous match (Shift+N)", "aria-label": "Previous match", disabled: !count, onclick: () => this.nextHit(-1) }, "‹"),
-        el("button", { type: "button", class: "tl-button", title: "Next match (N)", "aria-label": "Next match", disabled: !count, onclick: () => this.nextHit(1) }, "›"),
-        el("button", { type: "button", class: "tl-button", title: "Drop the search (Escape)", onclick: () => this.setFilter({}) }, "Clear"));
-    }
-
-    async nextHit(direction) {
-      if (!this.hits || !this.hits.count) return;
-      const { count } = this.hits;
-      try {
-        const query = { ...this.filter, limit: 1 };
-        if (this.hitAt === null) query.near = Math.floor(this.view.t0);
-        else query.first = (this.hitAt + direction + count) % count;
-        const answer = await this.source.ask("search", query);
-        if (!this.alive() || !answer.hits.length) return;
-        this.hitAt = answer.first;
-        this.drawFound(nx.filterLabel(this.filter), count);
-        await this.jump(answer.hits[0], false);
-      } catch (error) {
-        this.trouble(error);
-      }
-    }
-
-    /* ---- the address, and Dash ---- */
-
-    async applyState() {
-      const state = nx.readState(window.location.search);
-      const { view } = this;
-      this.marks = state.marks;
-      this.span = null;
-      if (state.window) view.show(...state.window);
-      else view.show(0, view.end);
-      this.invalidate();
-      if (JSON.stringify(state.filter) !== JSON.stringify(this.filter)) this.setFilter(state.filter, true);
-      try {
-        if (state.step !== null && !state.window) {
-          const { hits } = await this.source.ask("search", { kind: "step", step: state.step, limit: 1 });
-          if (hits.length) this.show(hits[0].start - (hits[0].end - hits[0].start) * 0.01, hits[0].end + (hits[0].end - hits[0].start) * 0.01);
-          else this.status.textContent = `the trace has no step ${state.step}`;
-        }
-        if (state.event !== null) {
-          if (this.selected && this.selected.id === state.event) return;
-          const details = await this.source.ask("event", { id: state.event });
-          if (!state.window && state.step === null) await this.jump(details, false);
-          else {
-            this.reveal(details);
-            await this.select(details);
-          }
-        } else if (this.selected) {
-          this.select(null);
-        }
-      } catch (error) {
-        if (this.alive()) this.panel.failed(error.message);
-      }
-    }
-
-    /** The state into the address; `push` makes it a step of the browser's history. */
-    keepState(push) {
-      const { view } = this;
-      const whole = view.t0 <= 0 && view.t1 >= view.end;
-      const pending = this.selected && !this.selected.id;
-      if (pending) return; // its id comes with the details
-      const search = nx.writeState(window.location.search, {
-        filter: this.filter, window: whole ? null : [view.t0, view.t1], event: this.selected ? this.selected.id : null, marks: this.marks,
-      });
-      if (search === window.location.search) return;
-      const url = window.location.pathname + search + window.location.hash;
-      if (push) window.history.pushState(window.history.state, "", url);
-      else window.history.replaceState(window.history.state, "", url);
-      clearTimeout(this.telling);
-      this.telling = setTimeout(() => this.alive() && this.tell("timeline-window", { from: Math.floor(view.t0), to: Math.ceil(view.t1) }), 200);
-    }
-
-    tell(id, data) {
-      const dash = window.dash_clientside;
-      if (dash && dash.set_props && document.getElementById(this.root.id)) dash.set_props(id, { data });
-    }
-
     toggleHelp() {
       if (this.helpNode) {
         this.helpNode.remove();
@@ -610,6 +327,8 @@
       this.helpNode.querySelector(".tl-button").focus();
     }
   }
+
+  for (const part of nx.parts) Object.defineProperties(Timeline.prototype, Object.getOwnPropertyDescriptors(part));
 
   nx.remount = function (root) {
     if (root.nxApp) root.nxApp.close();

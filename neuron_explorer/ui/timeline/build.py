@@ -18,6 +18,7 @@ import numpy as np
 
 from neuron_explorer.ui.timeline import lod
 from neuron_explorer.ui.timeline.categories import CATEGORIES, NOT_DRAWN, OPEN_FLAG, category_of
+from neuron_explorer.ui.timeline.counters import CounterScan
 from neuron_explorer.ui.timeline.pack import sub_rows
 from neuron_explorer.ui.timeline.place import (
     MINIMAP_BINS,
@@ -61,6 +62,7 @@ class _Scan:
     out_of_range: int = 0
     too_many_lanes: int = 0
     unended: int = 0
+    counters: CounterScan = field(default_factory=CounterScan)
 
 
 def build(path: Path, metadata: dict[str, Any], progress: Progress | None = None) -> Path:
@@ -93,9 +95,8 @@ def _scatter(path: Path, metadata: dict[str, Any], folder: Path, tell: Progress)
     scan = _Scan()
     writer = _LaneFiles(folder / "lanes")
     with pq.ParquetFile(path) as file:
-        wanted = [
-            c for c in ("kind", "name", "start", "duration", "depth", "lane", "phase") if c in file.schema_arrow.names
-        ]
+        columns = ("kind", "name", "start", "duration", "depth", "lane", "phase", "detail")
+        wanted = [c for c in columns if c in file.schema_arrow.names]
         total = max(1, file.metadata.num_rows)
         row = 0
         for group in range(file.metadata.num_row_groups):
@@ -113,9 +114,11 @@ def _scatter(path: Path, metadata: dict[str, Any], folder: Path, tell: Progress)
 def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) -> None:
     kind, kinds = codes_of(batch.column("kind"))
     drawn = np.array([k not in NOT_DRAWN for k in kinds], bool)[kind]
+    start = _integers(batch, "start", -1)
+    if "counter" in kinds:
+        _scatter_counters(batch, np.flatnonzero((kind == kinds.index("counter")) & (start >= 0)), start, scan)
     if not drawn.any():
         return
-    start = _integers(batch, "start", -1)
     duration = _integers(batch, "duration", -1)
     open_ended = duration < 0
     # Impossible times are counted, never drawn somewhere they do not belong.
@@ -153,6 +156,17 @@ def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) 
             continue
         scan.lanes[number] = scan.lanes.get(number, 0) + len(part)
         writer.append(number, records[part])
+
+
+def _scatter_counters(batch: Any, rows: np.ndarray, start: np.ndarray, scan: _Scan) -> None:
+    rows = rows[start[rows] < MAX_TIME]
+    if len(rows) == 0 or "detail" not in batch.schema.names:
+        return
+    name, names = codes_of(batch.column("name"))
+    detail, details = codes_of(batch.column("detail"))
+    lane = _integers(batch, "lane", 0)[rows]
+    scan.counters.add(lane, [names[i] for i in name[rows]], start[rows], [details[i] for i in detail[rows]])
+    scan.end = max(scan.end, int(start[rows].max()) + 1)
 
 
 def codes_of(column: Any) -> tuple[np.ndarray, list[str]]:
@@ -274,6 +288,8 @@ def _write_lanes(scan: _Scan, metadata: dict[str, Any], folder: Path, tell: Prog
         del records
     base.close()
     level.close()
+    series = scan.counters.write(folder)
+    counter_lanes = {lane["lane"]: lane for lane in lane_table(metadata, {each["lane"]: each["n"] for each in series})}
     np.asarray(tracks, "<i8").reshape(-1, 7).tofile(folder / "tracks.bin")
     np.asarray(levels, "<i8").reshape(-1, 3).tofile(folder / "levels.bin")
     density.astype("<u4").tofile(folder / "minimap.bin")
@@ -286,6 +302,12 @@ def _write_lanes(scan: _Scan, metadata: dict[str, Any], folder: Path, tell: Prog
         "levels": len(levels),
         "names": len(scan.names),
         "lanes": lanes,
+        "series": [
+            {**each, "process": counter_lanes[each["lane"]]["process"], "rank": counter_lanes[each["lane"]]["rank"]}
+            for each in series
+        ],
+        "samples": sum(each["n"] for each in series),
+        "samples_dropped": scan.counters.dropped,
         "unended": scan.unended,
         "out_of_range": scan.out_of_range,
         "not_drawn": not_packed + scan.too_many_lanes,

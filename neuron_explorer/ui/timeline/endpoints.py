@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.errors import NeuronExplorerError
-from neuron_explorer.ui.timeline import details, events, match
+from neuron_explorer.ui.timeline import counters, details, events, match
 from neuron_explorer.ui.timeline.categories import CATEGORIES
 from neuron_explorer.ui.timeline.index import Index
 from neuron_explorer.ui.timeline.service import Timeline, Timelines
-from neuron_explorer.ui.timeline.tiles import BINS, MAX_SHIFT, SUB, encode_tile, tile_count
+from neuron_explorer.ui.timeline.tiles import BINS, MAX_SHIFT, SUB, encode_tile, tile_count, tile_span
 
 if TYPE_CHECKING:
     import flask
@@ -29,6 +29,7 @@ MAX_BLOCKS: Final = 64
 MAX_TILES: Final = 96
 MAX_HITS: Final = 200
 MAX_RANGES: Final = 256
+MAX_SERIES: Final = 32
 NAMES_PAGE: Final = 1024
 DRAWN_NAME: Final = 160
 """Characters of a name that a label can show."""
@@ -120,6 +121,7 @@ def meta(timelines: Timelines, trace_id: str) -> dict[str, Any]:
         "lanes": [_lane(index, lane) for lane in index.lanes],
         "blocks": [[b.lane, b.first, b.count] for b in index.blocks],
         "minimap": {str(i): index.minimap[i].tolist() for i in used},
+        "series": [{k: s[k] for k in ("name", "n", "low", "high", "process", "rank")} for s in index.series],
         "unended": info["unended"],
         "out_of_range": info["out_of_range"],
         "not_drawn": info["not_drawn"],
@@ -235,6 +237,14 @@ def _search(timelines: Timelines, timeline: Timeline, index: Index, args: Args) 
     }, FOR_GOOD
 
 
+def _series(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -> Answer:
+    shift = _number(args, "k", 0, MAX_SHIFT)
+    number = _number(args, "i", 0, tile_count(index, shift) - 1)
+    t0, _ = tile_span(shift, number)
+    chosen = _numbers(args, "s", len(index.series), MAX_SERIES)
+    return {str(s): counters.binned(*index.samples(s), t0, shift, BINS) for s in chosen}, FOR_GOOD
+
+
 def _window(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -> Answer:
     t0 = _number(args, "t0", 0, index.end)
     t1 = _number(args, "t1", 0, index.end, default=index.end)
@@ -247,7 +257,8 @@ def _window(timelines: Timelines, timeline: Timeline, index: Index, args: Args) 
 
 PARTS: Final[dict[str, Callable[[Timelines, Timeline, Index, Args], Answer]]] = {
     "tiles": _tiles, "marks": _marks, "names": _names, "hit": _hit, "event": _event, "walk": _walk,
-    "search": _search, "window": _window,
+    "search": _search,
+    "series": _series, "window": _window,
 }  # fmt: skip
 
 

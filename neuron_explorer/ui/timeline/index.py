@@ -54,6 +54,9 @@ class Index:
         )
         self._base = {n: _mapped(folder / f"b_{n}.bin", n, info["events"]) for n in lod.BASE_FIELDS}
         self._level = {n: _mapped(folder / f"l_{n}.bin", n, info["level_entries"]) for n in lod.LEVEL_FIELDS}
+        self.series: list[dict[str, Any]] = info["series"]
+        self._sample_time = _array(folder / "c_time.bin", "<i8", info["samples"])
+        self._sample_value = _array(folder / "c_value.bin", "<f8", info["samples"])
         self._check()
         self.blocks = tuple(
             Block(number, first, min(BLOCK_TRACKS, lane["first"] + lane["tracks"] - first))
@@ -71,6 +74,8 @@ class Index:
         ok = ok and (levels[:, 1] + levels[:, 2] <= self.info["level_entries"]).all()
         ok = ok and 0 < self.end < 1 << 53
         at = 0
+        for each in self.series:
+            ok = ok and each["offset"] >= 0 and each["n"] >= 0 and each["offset"] + each["n"] <= self.info["samples"]
         for lane in self.lanes:
             ok = ok and lane["first"] == at and lane["tracks"] >= 0
             at += lane["tracks"]
@@ -101,6 +106,11 @@ class Index:
     def track_of(self, position: int) -> int:
         """The row of the timeline that holds a base position."""
         return int(np.searchsorted(self._tracks[:, 3], position, "right")) - 1
+
+    def samples(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Times and values of a counter."""
+        part = slice(self.series[number]["offset"], self.series[number]["offset"] + self.series[number]["n"])
+        return self._sample_time[part], self._sample_value[part]
 
     def column(self, name: str) -> np.ndarray:
         """A whole base column (memory-mapped)."""

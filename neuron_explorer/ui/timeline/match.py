@@ -161,7 +161,7 @@ def bitmap(match: Match, tracks: range, shift: int, number: int) -> bytes:
     bits = np.zeros((len(tracks), BINS + 1), np.int32)
     for at, track in enumerate(tracks):
         lo, hi = index.window(track, t0, t1)
-        first, last = np.searchsorted(match.positions, [lo, hi])
+        first, last = (int(np.searchsorted(match.positions, p)) for p in (lo, hi))
         chosen = match.positions[first:last]
         if len(chosen) == 0:
             continue

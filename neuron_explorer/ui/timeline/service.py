@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 TILE_BYTES: Final = 128 << 20
 MATCH_BYTES: Final = 64 << 20
+WARM_SECONDS: Final = 1.0
+"""After this long what the first click and search need is loaded: later than the first paint."""
 WAIT_SECONDS: Final = 1.0
 """How long a first request waits for a build before it answers "building"."""
 
@@ -86,10 +88,27 @@ def _start(timeline: Timeline) -> None:
     try:
         timeline.index = open_index(timeline.trace.path)
         timeline.done.set()
+        _warm_later(timeline)
         return
     except StaleIndexError as reason:
         log.debug("timeline index of %s: %s", timeline.trace.path, reason)
     threading.Thread(target=_build, args=(timeline,), name="timeline index", daemon=True).start()
+
+
+def _warm_later(timeline: Timeline) -> None:
+    def warm() -> None:
+        try:
+            import pyarrow.compute
+            import pyarrow.parquet  # noqa: F401
+
+            timeline.trace.sql_arrow("SELECT 1 FROM events LIMIT 1")
+            timeline.trace.stack(-1)
+        except Exception as error:  # whoever asks in earnest gets the error
+            log.debug("warming the timeline: %s", error)
+
+    timer = threading.Timer(WARM_SECONDS, warm)
+    timer.daemon = True
+    timer.start()
 
 
 def _build(timeline: Timeline) -> None:
@@ -100,6 +119,7 @@ def _build(timeline: Timeline) -> None:
     try:
         build(timeline.trace.path, timeline.trace.metadata, tell)
         timeline.index = open_index(timeline.trace.path)
+        _warm_later(timeline)
         log.info("timeline index built in %.1f s", time.perf_counter() - began)
     except (OSError, StaleIndexError, ValueError, MemoryError) as error:
         timeline.problem = f"The timeline's index could not be built: {error}"

@@ -55,7 +55,7 @@ def merged_entries(index: Index, tracks: Sequence[int], shift: int, number: int)
     breaks = offsets[:-1][np.diff(offsets) > 0]
     first = lod.group_starts(entries.start, entries.end, shift, breaks)
     # A row's offset is always the start of a group, so it maps onto the merged entries.
-    return lod.merge(entries, first), np.searchsorted(first, offsets)
+    return lod.merge(entries, first), np.asarray(np.searchsorted(first, offsets))
 
 
 def encode_tile(index: Index, tracks: Sequence[int], shift: int, number: int) -> bytes:

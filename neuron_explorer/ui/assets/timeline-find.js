@@ -1,0 +1,128 @@
+/* Timeline: search, and the state in the address. Methods of the component in timeline.js. */
+(function () {
+  "use strict";
+  const nx = (window.nxTimeline = window.nxTimeline || {});
+  const { el } = nx;
+
+  (nx.parts = nx.parts || []).push({
+    /* ---- search ---- */
+
+    search(text) {
+      text = text.trim().slice(0, 500);
+      this.setFilter(text ? { q: text } : {});
+    },
+    filterLine(file, line) {
+      this.setFilter({ line: `${file}:${line}` });
+    },
+
+    /** Highlight what matches; {} highlights nothing. */
+    async setFilter(filter, quiet = false) {
+      this.filter = filter;
+      this.hits = null;
+      this.hitAt = null;
+      this.source.filter = new URLSearchParams(filter).toString();
+      this.source.marks.clear();
+      this.found.hidden = !this.source.filter;
+      if (!quiet) this.keepState(true);
+      this.invalidate();
+      if (!this.source.filter) {
+        if (!this.selected) this.panel.idle(this.meta);
+        return;
+      }
+      const label = nx.filterLabel(filter);
+      this.drawFound(label, null);
+      try {
+        const answer = await this.source.ask("search", { ...filter, limit: 100 });
+        if (!this.alive() || this.filter !== filter) return;
+        this.hits = answer;
+        this.drawFound(label, answer.count);
+        this.status.textContent = `${nx.plural(answer.count, "match", "matches")} for ${label}`;
+        if (!this.selected) this.panel.hits(answer, label);
+      } catch (error) {
+        this.trouble(error);
+      }
+    },
+
+    drawFound(label, count) {
+      const at = this.hitAt === null ? "" : `${nx.count(this.hitAt + 1)} of `;
+      this.found.replaceChildren(
+        el("span", { class: "tl-found-label", title: label }, label),
+        el("span", { class: "tl-found-count" }, count === null ? "…" : at + nx.plural(count, "match", "matches")),
+        el("button", { type: "button", class: "tl-button", title: "Previous match (Shift+N)", "aria-label": "Previous match", disabled: !count, onclick: () => this.nextHit(-1) }, "‹"),
+        el("button", { type: "button", class: "tl-button", title: "Next match (N)", "aria-label": "Next match", disabled: !count, onclick: () => this.nextHit(1) }, "›"),
+        el("button", { type: "button", class: "tl-button", title: "Drop the search (Escape)", onclick: () => this.setFilter({}) }, "Clear"));
+    },
+
+    async nextHit(direction) {
+      if (!this.hits || !this.hits.count) return;
+      const { count } = this.hits;
+      try {
+        const query = { ...this.filter, limit: 1 };
+        if (this.hitAt === null) query.near = Math.floor(this.view.t0);
+        else query.first = (this.hitAt + direction + count) % count;
+        const answer = await this.source.ask("search", query);
+        if (!this.alive() || !answer.hits.length) return;
+        this.hitAt = answer.first;
+        this.drawFound(nx.filterLabel(this.filter), count);
+        await this.jump(answer.hits[0], false);
+      } catch (error) {
+        this.trouble(error);
+      }
+    },
+
+    /* ---- the address, and Dash ---- */
+
+    async applyState() {
+      const state = nx.readState(window.location.search);
+      const { view } = this;
+      this.marks = state.marks;
+      this.span = null;
+      if (state.window) view.show(...state.window);
+      else view.show(0, view.end);
+      this.invalidate();
+      if (JSON.stringify(state.filter) !== JSON.stringify(this.filter)) this.setFilter(state.filter, true);
+      try {
+        if (state.step !== null && !state.window) {
+          const { hits } = await this.source.ask("search", { kind: "step", step: state.step, limit: 1 });
+          if (hits.length) this.show(hits[0].start - (hits[0].end - hits[0].start) * 0.01, hits[0].end + (hits[0].end - hits[0].start) * 0.01);
+          else this.status.textContent = `the trace has no step ${state.step}`;
+        }
+        if (state.event !== null) {
+          if (this.selected && this.selected.id === state.event) return;
+          const details = await this.source.ask("event", { id: state.event });
+          if (!state.window && state.step === null) await this.jump(details, false);
+          else {
+            this.reveal(details);
+            await this.select(details);
+          }
+        } else if (this.selected) {
+          this.select(null);
+        }
+      } catch (error) {
+        if (this.alive()) this.panel.failed(error.message);
+      }
+    },
+
+    /** The state into the address; `push` makes it a step of the browser's history. */
+    keepState(push) {
+      const { view } = this;
+      const whole = view.t0 <= 0 && view.t1 >= view.end;
+      const pending = this.selected && !this.selected.id;
+      if (pending) return; // its id comes with the details
+      const search = nx.writeState(window.location.search, {
+        filter: this.filter, window: whole ? null : [view.t0, view.t1], event: this.selected ? this.selected.id : null, marks: this.marks,
+      });
+      if (search === window.location.search) return;
+      const url = window.location.pathname + search + window.location.hash;
+      if (push) window.history.pushState(window.history.state, "", url);
+      else window.history.replaceState(window.history.state, "", url);
+      clearTimeout(this.telling);
+      this.telling = setTimeout(() => this.alive() && this.tell("timeline-window", { from: Math.floor(view.t0), to: Math.ceil(view.t1) }), 200);
+    },
+
+    tell(id, data) {
+      const dash = window.dash_clientside;
+      if (dash && dash.set_props && document.getElementById(this.root.id)) dash.set_props(id, { data });
+    },
+  });
+})();
