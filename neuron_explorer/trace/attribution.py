@@ -162,7 +162,8 @@ def _follow_engine(
     node_of[rows.parent[wrapped]] = wrapped
     forward_id[rows.parent[wrapped]] = forward_id[wrapped]
     around = nearest(_with_root(rows.parent), np.concatenate([[False], is_engine]))[1:] - 1
-    mine = np.flatnonzero((around >= 0) & (rows.node < 0) & (rows.kind != spool.AUTOGRAD))
+    # The innermost of the two counts: engines run inside nodes (checkpoints), nodes inside engines.
+    mine = np.flatnonzero((around > rows.node) & (rows.kind != spool.AUTOGRAD))
     node = node_of[around[mine]]
     mine, node = mine[node >= 0], node[node >= 0]
     user_of = lookups.frames.user_of

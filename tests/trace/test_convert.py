@@ -200,6 +200,32 @@ def test_recomputed_forward_is_a_phase(simple):
     assert rows["hook"] == (60, "backward")
 
 
+def test_the_engine_around_a_node(simple):
+    """Its own range, hooks that run before the node, and engines inside nodes."""
+    recording, process, thread = simple
+    engine = ("train.py:5:main", f"{TORCH}/autograd/graph.py:1:_engine_run_backward")
+    call, hook = process.stack(*engine), process.stack(*engine, "train.py:50:hook")
+    nested = process.stack(*engine, f"{TORCH}/utils/checkpoint.py:270:backward",
+                           f"{TORCH}/autograd/graph.py:1:_engine_run_backward")  # fmt: skip
+    name = "autograd::engine::evaluate_function: "
+    thread.op("aten::mul", 10, 20, stack=process.stack("m.py:7:forward"), seq=0, aux=1)
+    thread.op("aten::exp", 21, 22, stack=process.stack("m.py:8:forward"), seq=1, aux=1)
+    thread.op("hook_before", 25, 26, stack=hook)
+    with thread(f"{name}MulBackward0", 30, 90, stack=call):
+        thread.op("hook", 31, 32, stack=hook)
+        with thread.node("MulBackward0", 40, 70, seq=0, stack=call):
+            with thread(f"{name}ExpBackward0", 45, 60, stack=nested):
+                thread.node("ExpBackward0", 50, 55, seq=1, stack=nested).__exit__()
+                thread.op("sum_of_gradients", 56, 57, stack=nested)
+        thread.op("accumulate", 80, 85, stack=call)
+    thread.op(f"{name}lost", 95, 96, stack=call)
+    rows = {r["name"].removeprefix(name): r for r in recording.rows(COLUMNS) if r["name"] != f"{name}MulBackward0"}
+    assert {rows[n]["phase"] for n in rows if n not in ("aten::mul", "aten::exp")} == {"backward"}
+    assert [rows[n]["line"] for n in ("hook_before", "hook", "accumulate", "sum_of_gradients")] == [50, 50, 7, 8]
+    assert (rows["ExpBackward0"]["line"], rows["ExpBackward0"]["correlation"]) == (8, 1)
+    assert (rows["lost"]["line"], rows["lost"]["kind"]) == (5, "autograd")
+
+
 def test_optimizer_phase_and_closures(simple):
     recording, process, thread = simple
     wrapper = ("train.py:6:main", f"{TORCH}/optim/optimizer.py:500:Optimizer.profile_hook_step.<locals>.wrapper")
