@@ -69,8 +69,9 @@ def profile(
         tensors: Record the storage id and version of every input (ids, never references).
         source: How much source text the trace embeds: the files that ran, only the lines
             that ran, or nothing.
-        user_code: Directories or module names that count as your code. By default that is
-            everything outside torch, this package and site-packages.
+        user_code: Directories or module names that count as your code too, such as
+            ``("transformers",)``. Without it that is everything outside torch, this package,
+            installed packages and the standard library.
         recorder: "native" (C++, built on first use), "twin" (Python, slower and sees less)
             or "auto": native where it can be built, else the twin with a warning.
         paths: Whether the trace holds paths relative to the working directory, or absolute ones.

@@ -82,7 +82,7 @@ def script_name() -> str | None:
 def user_code_rules(user_code: Sequence[str] | None) -> dict[str, Any]:
     """Which files count as the user's, as directories of this machine.
 
-    ``include`` wins over ``exclude``; with an ``include`` list only those directories count.
+    ``exclude`` is what is not by default, ``include`` what is all the same (null: nothing more).
     """
     import torch
 

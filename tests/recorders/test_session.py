@@ -490,3 +490,14 @@ def test_a_fault_of_the_recorder_does_not_reach_the_program(tmp_path, keep_spool
         assert work() == 6
     assert prof.error is None
     assert len(of_kind(read_events(keep_spool[0]), OP)) >= 3
+
+
+def test_traced_functions_run_while_recording(recorded):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        traced = torch.jit.trace(lambda x: x.view(-1, x.shape[1] * 2).sin() + 1, torch.ones(2, 2))
+    results = []
+    recorded(lambda _: results.append(traced(torch.ones(2, 2))))
+    assert results[0].shape == (1, 4)

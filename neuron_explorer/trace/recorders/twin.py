@@ -123,6 +123,9 @@ class TwinBackend:
         name = _name_of(func)
         if name.startswith("profiler::"):
             return self._run_range(events, name, func, args, kwargs)
+        if name == "aten::_local_scalar_dense" and isinstance(args[0], int | float | complex):
+            # TorchScript asks for the value of a number that the mode was handed unwrapped.
+            return args[0]
         try:
             token = events.open_operator(name, func, args, kwargs)
         except Exception as error:

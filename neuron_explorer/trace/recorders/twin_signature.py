@@ -6,6 +6,7 @@ for what a column has nothing to say about, without spaces, lists and strings cu
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from dataclasses import dataclass
@@ -45,17 +46,25 @@ class Signature:
 
 def argument_values(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """One value per argument of the operator's schema, defaults filled in."""
-    try:
-        declared = func._schema.arguments
-    except AttributeError:  # a higher-order operator has no schema
+    declared = _declared(func)
+    if declared is None:
         return [*args, *kwargs.values()]
     values = list(args)
-    for argument in declared[len(args) :]:
-        values.append(kwargs.get(argument.name, argument.default_value))
-    for i, argument in enumerate(declared):
-        if type(values[i]) in _NUMBERS and argument.type.kind() == "TensorType":
+    for name, default, _ in declared[len(args) :]:
+        values.append(kwargs.get(name, default))
+    for i, (_, _, takes_tensor) in enumerate(declared):
+        if takes_tensor and type(values[i]) in _NUMBERS:
             values[i] = Number(_NUMBERS[type(values[i])])
     return values
+
+
+@functools.lru_cache(maxsize=8192)
+def _declared(func: Any) -> tuple[tuple[str, Any, bool], ...] | None:
+    """(name, default, takes a tensor) per argument; None for a higher-order operator."""
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return None
+    return tuple((a.name, a.default_value, a.type.kind() == "TensorType") for a in schema.arguments)
 
 
 _NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
