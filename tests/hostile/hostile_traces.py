@@ -86,3 +86,56 @@ def write(
     table = pa.table(arrays).replace_schema_metadata({schema.METADATA_KEY: raw})
     pq.write_table(table, path, **options)
     return path
+
+
+HTML = '<script>alert(1)</script><img src=x onerror="alert(2)">'
+ESCAPES = "\x1b[2J\x1b]0;title\x07\x1b]8;;http://x\x07click\x9b31m\r\x00\u202e\ud7ff"
+LONG = "x" * 5_000
+FORMULA = '=HYPERLINK("http://x","y")'
+PATHS = "../../../../etc/passwd"
+TEXTS = {"html": HTML, "escapes": ESCAPES, "long": LONG, "formula": FORMULA, "path": PATHS, "markdown": "|a|`b`\n# c\n"}
+TEXT_FIELDS = ("name", "file", "function", "module", "kind", "phase", "period", "attribution", "device",
+               "shapes", "arguments", "detail", "text", "compile_id")  # fmt: skip
+
+NUMBERS: dict[str, Callable[[Columns], object]] = {
+    "duration_max": lambda c: c.update(duration=[MAX64] * len(c["duration"])),
+    "duration_min": lambda c: c.update(duration=[MIN64] * len(c["duration"])),
+    "self_max": lambda c: c.update(self=[MAX64] * len(c["self"])),
+    "self_min": lambda c: c.update(self=[MIN64] * len(c["self"])),
+    "start_max": lambda c: c.update(start=[s if s < 0 else MAX64 for s in c["start"]]),
+    "start_min": lambda c: c.update(start=[MIN64] * len(c["start"])),
+    "all_start_at_once": lambda c: c.update(start=[min(s, 0) for s in c["start"]]),
+    "unsorted": lambda c: c.update(start=c["start"][:3] + c["start"][:2:-1]),
+    "step_max": lambda c: c.update(step=[2**31 - 1] * len(c["step"])),
+    "step_negative": lambda c: c.update(step=[-(2**31)] * len(c["step"])),
+    "line_max": lambda c: c.update(line=[2**31 - 1] * len(c["line"])),
+    "line_negative": lambda c: c.update(line=[-7] * len(c["line"])),
+    "lane_unknown": lambda c: c.update(lane=[77] * len(c["lane"])),
+    "lane_negative": lambda c: c.update(lane=[-5] * len(c["lane"])),
+    "depth_negative": lambda c: c.update(depth=[-(2**15)] * len(c["depth"])),
+    "depth_max": lambda c: c.update(depth=[2**15 - 1] * len(c["depth"])),
+    "ids_equal": lambda c: c.update(id=[5] * len(c["id"])),
+    "ids_max": lambda c: c.update(id=[MAX64] * len(c["id"])),
+    "own_parent": lambda c: c.update(parent=list(c["id"])),
+    "parent_cycle": lambda c: c.update(parent=[(i + 1) % 40 if i >= 0 else i for i in c["id"]]),
+    "parent_missing": lambda c: c.update(parent=[999_999] * len(c["parent"])),
+    "stack_missing": lambda c: c.update(stack=[MAX64] * len(c["stack"])),
+    "correlation_missing": lambda c: c.update(correlation=[MAX64] * len(c["correlation"])),
+    "rank_negative": lambda c: c.update(rank=[-(2**31)] * len(c["rank"])),
+    "process_max": lambda c: c.update(process=[MAX64] * len(c["process"])),
+}
+
+
+def hostile_text(text: str, columns: Columns, metadata: dict[str, Any]) -> None:
+    """Every text of a trace, but those that choose how a row is read, becomes ``text``."""
+    for column in TEXT_FIELDS:
+        if column not in ("kind", "phase", "period", "attribution"):
+            columns[column] = [v and text for v in columns[column]]
+    metadata.update(script=text, recorder=text, recorder_reason=text)
+    metadata["versions"] = dict.fromkeys(("python", "torch", "neuron_explorer", text), text)
+    metadata["device"] = {"type": text, "name": text, "emulated": False}
+    metadata["steps"] |= {"rule": text, "rule_text": text, "note": text}
+    metadata["capabilities"] = {text: {"observed": False, "reason": text}, "gc": {"observed": False, "reason": text}}
+    for lane in metadata["lanes"]:
+        lane |= {"name": text, "process_name": text}
+    metadata["settings"] = {text: text}
