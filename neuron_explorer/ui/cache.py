@@ -15,7 +15,7 @@ T = TypeVar("T")
 _MOST_ANSWERS = 64
 _answers: WeakKeyDictionary[Any, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
 _lock = threading.Lock()
-_building = threading.Lock()
+_building = threading.RLock()  # an analysis may ask for the answer of another
 
 
 def cached(trace: Trace, analysis: Callable[..., T], *args: Any, **kwargs: Any) -> T:

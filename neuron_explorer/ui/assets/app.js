@@ -128,9 +128,9 @@
 
   var cells = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
   cells.NxLink = function (props) {
-    var href = props.data && props.data[props.href];
+    var href = props.data && props.data[props.link];
     if (!href || !props.value) { return props.value || ""; }
-    return window.React.createElement("a", { href: href, "data-merge": props.href === "href" ? "1" : undefined, tabIndex: -1 }, props.value);
+    return window.React.createElement("a", { href: href, "data-merge": props.link === "href" ? "1" : undefined, tabIndex: -1 }, props.value);
   };
   cells.NxShare = function (props) {
     var text = functions.nxNumber(props.value, 1);

@@ -32,7 +32,7 @@ def text_column(field: str, title: str, **extra: Any) -> dict[str, Any]:
 def link_column(field: str, href: str, title: str, **extra: Any) -> dict[str, Any]:
     """Text that links to the address in the row's field ``href``."""
     return {
-        **text_column(field, title), "cellRenderer": "NxLink", "cellRendererParams": {"href": href}, **extra,
+        **text_column(field, title), "cellRenderer": "NxLink", "cellRendererParams": {"link": href}, **extra,
     }  # fmt: skip
 
 

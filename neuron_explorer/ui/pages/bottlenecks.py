@@ -217,7 +217,7 @@ def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], 
     module = g.text_column("module", "module", width=140)
     phase = g.text_column("phase", "phase", width=90, cellClass="", headerTooltip="The phase of most of the events")
     show = {
-        "field": "show", "headerName": "", "cellRenderer": "NxLink", "cellRendererParams": {"href": "timeline"},
+        "field": "show", "headerName": "", "cellRenderer": "NxLink", "cellRendererParams": {"link": "timeline"},
         "width": 96, "sortable": False, "filter": False, "resizable": False,
     }  # fmt: skip
     columns = {
