@@ -61,7 +61,7 @@ def _text_of(file: SourceFile, started_unix_ns: int) -> tuple[str | None, str]:
         descriptor = os.open(file.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except (OSError, ValueError):
         return None, "not found"
-    with os.fdopen(descriptor, "rb") as handle:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None, "not a regular file"
@@ -69,7 +69,11 @@ def _text_of(file: SourceFile, started_unix_ns: int) -> tuple[str | None, str]:
             return None, "larger than 1 MB"
         if started_unix_ns and status.st_mtime_ns > started_unix_ns:
             return None, "changed after the recording began"
-        data = handle.read(MAX_BYTES + 1)
+        data = os.read(descriptor, MAX_BYTES + 1)
+    except OSError:
+        return None, "cannot be read"
+    finally:
+        os.close(descriptor)
     return _checked(data, file)
 
 

@@ -82,8 +82,9 @@ def test_any_cut_of_the_tables(recording, cut):
     process = one.process()
     thread = process.thread()
     for i in range(5):
-        thread.op(f"op{i}", 10 * i, 10 * i + 5, stack=process.stack(f"t.py:{i}", f"u.py:{i}"),
-                  module=process.writer.module(0, "", f"C{i}", i), sig=process.writer.signature(f"[[{i}]]"))  # fmt: skip
+        stack, module = process.stack(f"t.py:{i}", f"u.py:{i}"), process.writer.module(0, "", f"C{i}", i)
+        signature = process.writer.signature(f"[[{i}]]")
+        thread.op(f"op{i}", 10 * i, 10 * i + 5, stack=stack, module=module, sig=signature)
     one.close()
     path = process.writer.directory / "tables.log"
     data = path.read_bytes()

@@ -78,11 +78,14 @@ def test_interning(tmp_path):
     assert writer.module(0, "", "Net", 1) == 1
     assert writer.module(1, "fc", "Linear", 2) == 2
     assert writer.module(1, "fc", "Linear", 2) == 2
+    writer.close()
 
 
 def test_a_returning_pid_gets_a_directory_of_its_own(tmp_path):
-    assert spool.SpoolWriter(tmp_path, pid=7).directory.name == "p7"
-    assert spool.SpoolWriter(tmp_path, pid=7).directory.name == "p7-2"
+    for name in ("p7", "p7-2", "p7-3"):
+        writer = spool.SpoolWriter(tmp_path, pid=7)
+        assert writer.directory.name == name
+        writer.close()
 
 
 def test_a_full_disk_stops_recording_and_raises_nothing(tmp_path, monkeypatch):
