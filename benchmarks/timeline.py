@@ -10,7 +10,6 @@ no cache holds. Browser and server share the machine.
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import shutil
 import socket
@@ -25,12 +24,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
         "--disable-component-update", "--disable-sync"]  # fmt: skip
 SERVER = """
-import sys, socket, waitress
+import sys, waitress
 from neuron_explorer.ui.app import create_app
 port = int(sys.argv[2])
 app = create_app([sys.argv[1]], token="t", port=port)
+server = waitress.create_server(app.server, host="127.0.0.1", port=port, threads=8)
 print("ready", flush=True)
-waitress.serve(app.server, host="127.0.0.1", port=port, threads=8)
+server.run()
 """
 KEYS = """
 () => { window.keyTimes = []; window.fullTimes = [];
@@ -54,6 +54,20 @@ async () => { const app = window.nxTimeline.current; const out = {}; let seed = 
       await (await fetch(url, {cache: "no-store"})).arrayBuffer();
       times.push(performance.now() - from); }
     out[share] = times; }
+  return out; }
+"""
+ASKS = """
+async () => { const app = window.nxTimeline.current; const out = {};
+  const timed = async (name, what, args) => { const times = []; for (const a of args) { const from = performance.now();
+    await app.source.ask(what, a); times.push(performance.now() - from); } out[name] = times; };
+  const terms = ["layer_norm", "addmm", "silu", "mlp.up", "copy_"];
+  await timed("search by name or module (ms)", "search", terms.map((q) => ({q, limit: 50})));
+  await timed("search by line (ms)", "search", [14, 15, 16, 22, 23].map((n) => ({line: "model.py:" + n, limit: 50})));
+  const {hits} = await app.source.ask("search", {q: "addmm", limit: 20, near: Math.floor(app.view.end / 2)});
+  await timed("event details (ms)", "event", hits.map(({row}) => ({row})));
+  await timed("hit under the pointer (ms)", "hit", hits.map(({track, start}) => ({track, t: start})));
+  const windows = hits.map(({start}) => ({t0: start, t1: start + 1e8, tracks: "0-99"}));
+  await timed("count of a window (ms)", "window", windows);
   return out; }
 """
 
@@ -113,6 +127,8 @@ def measure(browser, path: Path) -> dict:
         result["tile reply (ms: median, p95)"] = {
             f"{float(share):.2%}": [round(median(t), 1), round(p95(t), 1)] for share, t in replies.items()
         }
+        for name, times in page.evaluate(ASKS).items():
+            result[name] = [round(median(times), 1), round(p95(times), 1)]
         result["browser heap (MB)"] = round(page.evaluate("performance.memory.usedJSHeapSize") / 1e6, 1)
         context.close()
         status = Path(f"/proc/{server.pid}/status").read_text()
@@ -141,7 +157,9 @@ def main() -> None:
             subprocess.run([sys.executable, "-c", BUILD, str(path)], check=True)
             build = time.perf_counter() - began
             result = {"index built in (s, own process, imports included)": round(build, 2), **measure(browser, path)}
-            print(json.dumps({"events": total, **result}, indent=1), flush=True)
+            print(f"\n{total:,} events")
+            for name, value in result.items():
+                print(f"  {name:60} {value}", flush=True)
         browser.close()
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     print(f"largest process started here, a browser's or a server's: {peak} MB")

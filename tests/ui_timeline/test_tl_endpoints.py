@@ -337,3 +337,32 @@ def test_json_is_json_even_for_odd_names(tmp_path):
     assert max(map(len, shown)) <= endpoints.DRAWN_NAME
     assert api.get("event", id=0)["name"] == "x" * 5000
     assert json.loads(api.raw("meta").text)["events"] == 5
+
+
+def test_warming_loads_what_a_first_click_needs(small):
+    assert small.get("warm") == {"names": 7}
+
+
+def test_a_build_ends_with_the_process(tmp_path):
+    """A server that is stopped while it builds exits at once, without an abort."""
+    import subprocess
+    import sys
+
+    path = tmp_path / "t.parquet"
+    write_trace(path, EVENTS, metadata={"lanes": LANES})
+    code = """
+import sys, threading
+from neuron_explorer.ui.registry import Registry
+from neuron_explorer.ui.timeline import build, service
+started = threading.Event()
+def slow(path, metadata, tell):
+    started.set()
+    while True:
+        threading.Event().wait(0.02)
+        tell(0.5)
+service.build = slow
+service.Timelines(Registry([sys.argv[1]])).current(Registry([sys.argv[1]]).entries()[0].id, 0)
+started.wait(10)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(path)], timeout=30, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

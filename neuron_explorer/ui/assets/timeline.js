@@ -201,6 +201,7 @@
       this.stats.draw = performance.now() - began;
       if (painter.drawn.missing === 0 && !this.root.dataset.painted) {
         this.root.dataset.painted = String(Math.round(performance.now()));
+        setTimeout(() => !this.closed && this.source.ask("warm", {}).catch(() => {}), 400);
       }
     }
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.trace.schema import ATTRIBUTIONS
-from neuron_explorer.ui.timeline.events import brief, find, starting_at
+from neuron_explorer.ui.timeline.events import brief, find, starting_at, step_from
 from neuron_explorer.ui.timeline.index import Index
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def event_details(index: Index, trace: Trace, row: int) -> dict[str, Any] | None
         "tensors": _tensors(event),
         "stack": _stack(trace, event["stack"]),
         "source": source_context(trace, event["file"], event["line"]),
-        "parent": _parent(index, trace, event),
+        "parent": _parent(index, trace, event, own),
         "children": _children(index, trace, event, own["end"]),
         "links": _links(index, trace, event),
         "same_line": _same_line(trace, event),
@@ -135,14 +135,18 @@ def _brief(index: Index, trace: Trace, event: dict[str, Any]) -> dict[str, Any] 
     return None
 
 
-def _parent(index: Index, trace: Trace, event: dict[str, Any]) -> dict[str, Any] | None:
+def _parent(index: Index, trace: Trace, event: dict[str, Any], own: dict[str, Any]) -> dict[str, Any] | None:
     if event["parent"] < 0:
         return None
+    position = find(index, own["track"], own["start"], own["row"])
+    near = None if position is None else step_from(index, own["track"], position, "parent")
+    if near is not None:
+        # The event around this one is its parent, except where operations overlap.
+        place = _start_and_id(trace, near["row"])
+        if place is not None and place[1] == event["parent"]:
+            return near
     for row in _rows(
-        trace,
-        f'SELECT {_SHORT} FROM events WHERE id = ? AND "start" <= ? LIMIT 1',
-        event["parent"],
-        event["start"],
+        trace, f'SELECT {_SHORT} FROM events WHERE id = ? AND "start" <= ? LIMIT 1', event["parent"], event["start"]
     ):
         return _brief(index, trace, row)
     return None

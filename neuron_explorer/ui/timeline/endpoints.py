@@ -17,7 +17,7 @@ from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.ui.timeline import counters, details, events, match
 from neuron_explorer.ui.timeline.categories import CATEGORIES
 from neuron_explorer.ui.timeline.index import Index
-from neuron_explorer.ui.timeline.service import Timeline, Timelines
+from neuron_explorer.ui.timeline.service import Timeline, Timelines, warm
 from neuron_explorer.ui.timeline.tiles import BINS, MAX_SHIFT, SUB, encode_tile, tile_count, tile_span
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def register(server: flask.Flask, registry: Registry) -> Timelines:
     import flask
 
     timelines = Timelines(registry)
+    server.extensions["timelines"] = timelines  # for whoever wants an index built ahead of the first look
 
     def reply(body: Any, cache: str = "private, no-store", status: int = 200) -> flask.Response:
         if isinstance(body, bytes):
@@ -255,10 +256,15 @@ def _window(timelines: Timelines, timeline: Timeline, index: Index, args: Args) 
     return {"events": total}, FOR_GOOD
 
 
+def _warm(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -> Answer:
+    warm(timeline)
+    return {"names": len(index.names)}, NO_STORE
+
+
 PARTS: Final[dict[str, Callable[[Timelines, Timeline, Index, Args], Answer]]] = {
     "tiles": _tiles, "marks": _marks, "names": _names, "hit": _hit, "event": _event, "walk": _walk,
     "search": _search,
-    "series": _series, "window": _window,
+    "series": _series, "window": _window, "warm": _warm,
 }  # fmt: skip
 
 

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 TILE_BYTES: Final = 128 << 20
 MATCH_BYTES: Final = 64 << 20
-WARM_SECONDS: Final = 1.0
-"""After this long what the first click and search need is loaded: later than the first paint."""
 WAIT_SECONDS: Final = 1.0
 """How long a first request waits for a build before it answers "building"."""
+
+
+class _ServerStops(Exception):
+    """Ends a build when the process wants to exit."""
 
 
 @dataclass
@@ -88,41 +90,37 @@ def _start(timeline: Timeline) -> None:
     try:
         timeline.index = open_index(timeline.trace.path)
         timeline.done.set()
-        _warm_later(timeline)
         return
     except StaleIndexError as reason:
         log.debug("timeline index of %s: %s", timeline.trace.path, reason)
-    threading.Thread(target=_build, args=(timeline,), name="timeline index", daemon=True).start()
+    # Not a daemon: Python would tear the thread out of numpy or Arrow at exit, which aborts the process.
+    threading.Thread(target=_build, args=(timeline,), name="timeline index").start()
 
 
-def _warm_later(timeline: Timeline) -> None:
-    def warm() -> None:
-        try:
-            import pyarrow.compute
-            import pyarrow.parquet  # noqa: F401
+def warm(timeline: Timeline) -> None:
+    """Load what the first click and the first search need; the client asks after its first paint."""
+    import pyarrow.compute
+    import pyarrow.parquet  # noqa: F401
 
-            timeline.trace.sql_arrow("SELECT 1 FROM events LIMIT 1")
-            timeline.trace.stack(-1)
-        except Exception as error:  # whoever asks in earnest gets the error
-            log.debug("warming the timeline: %s", error)
-
-    timer = threading.Timer(WARM_SECONDS, warm)
-    timer.daemon = True
-    timer.start()
+    timeline.trace.sql_arrow("SELECT 1 FROM events LIMIT 1")
+    timeline.trace.stack(-1)
 
 
 def _build(timeline: Timeline) -> None:
     def tell(share: float) -> None:
         timeline.progress = share
+        if not threading.main_thread().is_alive():
+            raise _ServerStops
 
     began = time.perf_counter()
     try:
         build(timeline.trace.path, timeline.trace.metadata, tell)
         timeline.index = open_index(timeline.trace.path)
-        _warm_later(timeline)
         log.info("timeline index built in %.1f s", time.perf_counter() - began)
     except (OSError, StaleIndexError, ValueError, MemoryError) as error:
         timeline.problem = f"The timeline's index could not be built: {error}"
+    except _ServerStops:
+        timeline.problem = "The server is stopping."
     except Exception as error:
         log.exception("timeline index")
         timeline.problem = f"The timeline's index could not be built ({type(error).__name__})."
