@@ -31,6 +31,6 @@ def import_program(path: Path, name: str) -> ModuleType:
     return module
 
 
-def call_main(module: ModuleType, step: Callable[[], None]) -> Any:  # noqa: ANN401 - whatever it returns
+def call_main(module: ModuleType, step: Callable[[], None]) -> Any:
     """Run ``main``, with the step function where it takes one."""
     return module.main(step) if inspect.signature(module.main).parameters else module.main()

@@ -26,7 +26,7 @@ from program_loading import call_main, import_program, lay_out
 SECONDS = 60
 
 
-def _seeded(module: Any, step: Any) -> tuple[Any, Any]:  # noqa: ANN401
+def _seeded(module: Any, step: Any) -> tuple[Any, Any]:
     import torch
 
     torch.manual_seed(0)
@@ -35,7 +35,7 @@ def _seeded(module: Any, step: Any) -> tuple[Any, Any]:  # noqa: ANN401
     return result, (torch.get_rng_state(), random.getstate())
 
 
-def _same(a: Any, b: Any) -> bool:  # noqa: ANN401
+def _same(a: Any, b: Any) -> bool:
     import torch
     from torch.utils._pytree import tree_leaves
 

@@ -37,13 +37,13 @@ class Watch:
                 return
             frame = frame.f_back
 
-    def mode(self):  # noqa: ANN201 - the class needs torch
+    def mode(self):
         from torch.utils._python_dispatch import TorchDispatchMode
 
         watch = self
 
         class Mode(TorchDispatchMode):
-            def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN001, ANN204
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
                 watch.note(func.name().partition(".")[0], sys._getframe(1))
                 return func(*args, **(kwargs or {}))
 
@@ -89,7 +89,8 @@ def test_comments_agree_with_frames(
                 problems.append(f"{file}:{line} has {n} of {e.names}, the comment says {e.count}")
     unexpected = {(f, at) for f, at, _ in watch.seen} - program.lines
     if "lenient" not in program.options:
-        problems += [f"{f}:{at} runs {[n for g, b, n in watch.seen if (g, b) == (f, at)]}" for f, at in sorted(unexpected)]
+        for place in sorted(unexpected):
+            problems.append(f"{place} runs {[n for f, at, n in watch.seen if (f, at) == place]}")
     assert not problems, "\n".join(problems)
 
 
@@ -106,7 +107,7 @@ def test_a_raised_error_names_the_same_line(tmp_path: Path) -> None:
         wanted = {e.line}
 
         class Raise(TorchDispatchMode):
-            def __torch_dispatch__(self, func, types, args=(), kwargs=None, wanted=wanted):  # noqa: ANN001, ANN204
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None, wanted=wanted):
                 frame = sys._getframe(1)
                 while not frame.f_code.co_filename.endswith("multiline_expressions.py"):
                     frame = frame.f_back

@@ -48,7 +48,8 @@ def vocabulary(t: Rows) -> list[str]:
 
 def identity(t: Rows) -> list[str]:
     out = []
-    for what, ids in (("event", [r["id"] for r in t.events]), ("frame", [r["id"] for r in t.all if r["kind"] == "frame"])):
+    frame_ids = [r["id"] for r in t.all if r["kind"] == "frame"]
+    for what, ids in (("event", [r["id"] for r in t.events]), ("frame", frame_ids)):
         out += [f"{what} id {i} occurs {n} times" for i, n in Counter(ids).items() if n > 1]
     out += [f"negative id: {_say(r)}" for r in t.events if r["id"] < 0]
     return out
@@ -133,7 +134,8 @@ def attribution(t: Rows) -> list[str]:
         if row["kind"] in HOST:
             totals[row["attribution"]][0] += 1
             totals[row["attribution"]][1] += max(row["self"], 0)
-    claimed = {k: [v["events"], v["self_ns"]] for k, v in t.metadata["attribution"]["by_attribution"].items() if v["events"]}
+    said = t.metadata["attribution"]["by_attribution"]
+    claimed = {k: [v["events"], v["self_ns"]] for k, v in said.items() if v["events"]}
     if claimed != dict(totals):
         out.append(f"the metadata counts {claimed}, the rows {dict(totals)}")
     return out
@@ -247,7 +249,8 @@ def joins(t: Rows) -> list[str]:
 
 
 def frames(t: Rows) -> list[str]:
-    out = [f"stack {r['stack']} is no frame: {_say(r)}" for r in t.events if r["stack"] >= 0 and r["stack"] not in t.frames]
+    lost = [r for r in t.events if r["stack"] >= 0 and r["stack"] not in t.frames]
+    out = [f"stack {r['stack']} is no frame: {_say(r)}" for r in lost]
     for frame in t.frames.values():
         if frame["parent"] >= 0 and frame["parent"] not in t.frames:
             out.append(f"frame {frame['id']} has a missing parent")

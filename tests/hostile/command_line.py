@@ -7,7 +7,9 @@ import pytest
 from neuron_explorer.cli.main import run
 
 
-def invoke(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+def invoke(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, str]:
     """(exit code, stdout, stderr) of the command line, run in this process."""
     monkeypatch.setattr("sys.argv", ["neuron-explorer", *arguments])
     with pytest.raises(SystemExit) as end:

@@ -21,14 +21,15 @@ Columns = dict[str, list[Any]]
 
 def honest() -> tuple[Columns, dict[str, Any]]:
     """A small sound trace: a source, two frames, three steps of nested ops, and its metadata."""
+    frame: dict[str, Any] = {"kind": "frame", "file": "a.py", "attribution": "stack"}
     rows: list[dict[str, Any]] = [
         {"kind": "source", "name": "a.py", "file": "a.py", "text": "x = 1\ny = x + x\n"},
-        {"kind": "frame", "name": "main", "id": 1, "file": "a.py", "line": 2, "function": "main", "attribution": "stack"},
-        {"kind": "frame", "name": "f", "id": 2, "parent": 1, "file": "a.py", "line": 1, "function": "f", "attribution": "stack"},
-    ]  # fmt: skip
+        frame | {"name": "main", "id": 1, "line": 2, "function": "main"},
+        frame | {"name": "f", "id": 2, "parent": 1, "line": 1, "function": "f"},
+    ]
     events: list[dict[str, Any]] = []
     for i in range(ROWS):
-        step, place = divmod(i, ROWS // 4)
+        step = i // (ROWS // 4)
         phase = ("forward", "forward", "backward", "optimizer")[i % 4]
         events.append({
             "kind": "autograd" if phase == "backward" else "op", "name": f"aten::op{i % 5}", "start": 1000 * i,
@@ -56,8 +57,10 @@ def honest() -> tuple[Columns, dict[str, Any]]:
     return columns, metadata
 
 
-def _empty(column: schema.Column) -> Any:  # noqa: ANN401
-    return {"text": None, "bool": True}.get(column.type, 0 if column.name in ("depth", "lane", "rank", "thread") else -1)
+def _empty(column: schema.Column) -> Any:
+    if column.type in ("text", "bool"):
+        return None if column.type == "text" else True
+    return 0 if column.name in ("depth", "lane", "rank", "thread") else -1
 
 
 def write(
@@ -66,7 +69,7 @@ def write(
     *,
     arrow: Mapping[str, pa.Array | None] | None = None,
     raw_metadata: bytes | None = None,
-    **options: Any,  # noqa: ANN401
+    **options: Any,
 ) -> Path:
     """The honest trace after ``change``; ``arrow`` replaces whole columns (None drops one)."""
     columns, metadata = honest()

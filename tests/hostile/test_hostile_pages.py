@@ -46,7 +46,7 @@ def look_at_everything(path: Path, *, timeline: bool = True) -> list[str]:
     client = server.test_client()
     base = f"/api/v1/t/{entry.id}"
 
-    def get(address: str) -> Any:  # noqa: ANN401
+    def get(address: str) -> Any:
         try:
             response = client.get(address)
         except Exception as error:
@@ -105,7 +105,7 @@ def test_metadata_of_wrong_types(name: str, tmp_path: Path) -> None:
                   "capabilities.stacks", "capabilities.stacks.reason", "attribution.by_attribution", "settings.x",
                   "discloses.source", "overhead.stop_ns"):  # fmt: skip
 
-        def change(columns: object, metadata: Any, place: str = place, value: Any = value) -> None:  # noqa: ANN401
+        def change(columns: object, metadata: Any, place: str = place, value: Any = value) -> None:
             *outer, last = place.split(".")
             for key in outer:
                 metadata = metadata[int(key) if isinstance(metadata, list) else key]
