@@ -97,8 +97,9 @@ def gpt_step(writer: spool.SpoolWriter) -> Template:
         mlp = writer.module(block, "mlp", "MLP", 10 * layer + 4)
         base = (main, call, (f"{PROJECT}/model.py", 64, "GPT.forward"), call)
         for line, module, names in ((20, block, ["aten::layer_norm", "aten::native_layer_norm"]),
-                                    (31, attention, ["aten::linear", "aten::chunk", "aten::transpose.int", "aten::matmul",
-                                                     "aten::softmax.int", "aten::matmul", "aten::linear"]),
+                                    (31, attention, ["aten::linear", "aten::chunk", "aten::transpose.int",
+                                                     "aten::matmul", "aten::softmax.int", "aten::matmul",
+                                                     "aten::linear"]),
                                     (21, block, ["aten::add.Tensor", "aten::layer_norm"]),
                                     (44, mlp, ["aten::linear", "aten::gelu", "aten::linear", "aten::dropout"]),
                                     (22, block, ["aten::add.Tensor"])):  # fmt: skip

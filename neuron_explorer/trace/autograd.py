@@ -8,7 +8,7 @@ operators do and begin in the order in which they ran, so a binary search finds 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class ForwardIndex:
         self.count = 0
         self._columns = {name: np.zeros(1024, kind) for name, kind in _COLUMNS.items()}
 
-    def __getattr__(self, name: str) -> np.ndarray:
+    def __getattr__(self, name: str) -> Any:
         if name in _COLUMNS:
             return self._columns[name][: self.count]
         raise AttributeError(name)
@@ -54,7 +54,7 @@ class ForwardIndex:
         self._columns["up"][start:total] = self.position(up_record)
         return start
 
-    def position(self, record: np.ndarray) -> np.ndarray:
+    def position(self, record: np.ndarray) -> Any:
         """Positions of records, -1 where they are not remembered."""
         if not self.count:
             return np.full(len(record), -1, np.int32)
@@ -67,9 +67,9 @@ class ForwardIndex:
         self._columns["stack"][start : self.count] = stack
         self._columns["module"][start : self.count] = module
 
-    def find(self, numbers: np.ndarray) -> np.ndarray:
+    def find(self, numbers: np.ndarray) -> Any:
         """Positions of the operators that drew ``numbers``, -1 where none did."""
-        at = np.searchsorted(self.first, numbers, "right").astype(np.int64) - 1
+        at: Any = np.searchsorted(self.first, numbers, "right").astype(np.int64) - 1
         if not self.count:
             return at
         end, up = self.end, self.up

@@ -13,6 +13,7 @@ from .arrays import distinct
 from .attribution import ATTRIBUTIONS, PHASES, Origins
 from .lookups import DATA_WAIT, DEVICE_COPY, DYNAMO, ENGINE, LAUNCH, READ_SCALAR, TO_COPY, Lookups
 from .rows import Rows
+from .tensors import inputs_of
 from .write import Coded
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _plain(
     parent = take(rows.parent_index)
     stack, seq = take(origins.stack), take(rows.seq)
     numbered = (record_kind == spool.AUTOGRAD) | ((record_kind == spool.OP) & (take(rows.aux) > 0))
-    details, detail_texts = _details(rows, picked, kind)
+    details, detail_texts = _details(recording, rows, picked, kind)
     values: dict[str, tuple[np.ndarray, Any]] = {
         "kind": (kind, KINDS),
         "name": (lookups.name[name], lookups.names),
@@ -267,13 +268,23 @@ def _name_steps(columns: dict[str, Any], order: np.ndarray | None, head: StepRow
     columns["name"] = Coded(codes, [*coded.values, *(f"step {n}" for n in head.number.tolist())])
 
 
-def _details(rows: Rows, picked: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, list[str]]:
+def _details(recording: Recording, rows: Rows, picked: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, list[str]]:
     codes = np.full(len(picked), -1, np.int32)
     table: dict[str, int] = {}
     for row in np.flatnonzero((kind == _CODE["gc"]) | (kind == _CODE["counter"])).tolist():
         value, aux = int(rows.seq[picked[row]]), int(rows.aux[picked[row]])
         document = {"value": value} if kind[row] == _CODE["counter"] else {"generation": aux, "collected": value}
         codes[row] = table.setdefault(json.dumps(document), len(table))
+    if recording.with_tensors:
+        thread, index = rows.thread[picked], rows.index[picked]
+        for position in distinct(thread).tolist():
+            mine = np.flatnonzero(thread == position)
+            path = recording.threads[position].scan.file.path
+            inputs = inputs_of(path, int(index[mine].min()), int(index[mine].max()) + 1)
+            for row, record in zip(mine.tolist(), index[mine].tolist(), strict=True):
+                text = inputs.get(record)
+                if text is not None and codes[row] < 0:
+                    codes[row] = table.setdefault(text, len(table))
     return codes, list(table)
 
 

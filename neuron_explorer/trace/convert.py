@@ -66,6 +66,11 @@ class Recording:
     events: int  # slots in all files; the ids of steps follow
 
     @property
+    def with_tensors(self) -> bool:
+        """Whether storage ids of inputs were asked for."""
+        return _flag(self.session, "tensors", False)
+
+    @property
     def rank(self) -> int:
         """Distributed rank."""
         return _number(self.session, "rank")
@@ -197,7 +202,7 @@ def _write(
         writer.write_rows(frame_columns(lookups))
     if texts:
         writer.write_rows({"kind": "source", "file": list(texts), "text": list(texts.values())})
-    stacks = bool(recording.session.get("settings", {}).get("stacks", True))
+    stacks = _flag(recording.session, "stacks", True)
     tally = Tally()
     forwards: dict[tuple[int, int], ForwardIndex] = {}
     total = sum(t.scan.file.count for t in recording.threads)
@@ -220,6 +225,12 @@ def _add_extra(document: dict[str, Any], extra: Mapping[str, Any]) -> None:
     if isinstance(began, int):
         document["overhead"]["stop_ns"] = max(0, time.monotonic_ns() - began)
     document.update(rest)
+
+
+def _flag(session: Mapping[str, Any], name: str, default: bool) -> bool:
+    settings = session.get("settings")
+    value = settings.get(name) if isinstance(settings, Mapping) else None
+    return value if isinstance(value, bool) else default
 
 
 def _setting(session: Mapping[str, Any], name: str, default: str) -> str:

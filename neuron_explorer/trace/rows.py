@@ -8,7 +8,7 @@ window alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -124,7 +124,7 @@ def row_of(index: np.ndarray, wanted: np.ndarray, base: int = 0) -> np.ndarray:
     if int(index[-1]) - first + 1 == count:
         rows = np.where(wanted >= first, wanted - first, NO_ROW)
     else:
-        at = np.searchsorted(index, wanted)
+        at: Any = np.searchsorted(index, wanted)
         at[at == count] = 0
         rows = np.where(index[at] == wanted, at, NO_ROW)
     return np.where(rows >= 0, rows + base, NO_ROW).astype(np.int32)

@@ -4,7 +4,7 @@
     p<pid>/process.json     one directory per process (a suffix "-2" when a pid comes back)
     p<pid>/tables.log       interned names, signatures, code, frames, modules, threads, sources
     p<pid>/t<seq>.events    one file per thread: a header, then fixed records in start order
-    p<pid>/t<seq>.tensors   storage ids of inputs, when asked for
+    p<pid>/t<seq>.tensors   storage ids of inputs (TENSOR records, no header), when asked for
     p<pid>/control.json     counters, written when a recording is stopped
 
 The native recorder writes the same files (``_native/src/spool.h``); this module is the
@@ -49,6 +49,16 @@ RECORD: Final = np.dtype(
         ("depth", "<u2"),
         ("flags", "u1"),
         ("kind", "u1"),
+    ]
+)
+TENSOR: Final = np.dtype(
+    [
+        ("event", "<u4"),  # record index; ascending in the file
+        ("argument", "<u2"),
+        ("position", "<u2"),  # inside an argument that is a list of tensors
+        ("storage", "<u8"),  # never 0; written last
+        ("version", "<u8"),  # all ones: not versioned (inference mode)
+        ("reserved", "<u8"),
     ]
 )
 HEADER: Final = struct.Struct("<4sHHIIqQ32x")  # magic, version, record size, thread, -, os thread, logical thread

@@ -63,7 +63,7 @@ class EventsFile:
             self._file = io.FileIO(self.path)
         size = spool.RECORD.itemsize
         records = np.zeros(last - first, spool.RECORD)
-        view = memoryview(records).cast("B") if last > first else memoryview(b"")
+        view = records.view(np.uint8).data if last > first else memoryview(b"")
         self._file.seek(spool.HEADER.size + first * size)
         done = 0
         while done < len(view):

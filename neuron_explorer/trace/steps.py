@@ -129,9 +129,9 @@ def with_compiles(steps: Steps, compiles: np.ndarray) -> Steps:
     if not len(steps) or not len(compiles):
         return steps
     period = steps.period.copy()
-    first = np.searchsorted(steps.end, compiles[:, 0], "right")
-    last = np.searchsorted(steps.start, compiles[:, 1], "left")
-    for a, b in zip(first.tolist(), last.tolist(), strict=True):
+    for began, ended in compiles.tolist():
+        a = int(np.searchsorted(steps.end, began, "right"))
+        b = int(np.searchsorted(steps.start, ended, "left"))
         part = period[a:b]
         part[part == STEADY] = COMPILE
     return Steps(steps.rule, steps.rule_text, steps.start, steps.end, steps.number, period)

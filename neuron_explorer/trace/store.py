@@ -293,10 +293,13 @@ def _split_groups(footer: pq.FileMetaData) -> tuple[list[tuple[int, int | None]]
     index = next((i for i in range(footer.num_columns) if footer.schema.column(i).path == "start"), None)
     for group in range(footer.num_row_groups):
         stats = None if index is None else footer.row_group(group).column(index).statistics
-        known = stats is not None and stats.has_min_max
-        if not known or stats.max >= 0:
-            events.append((group, stats.min if known else None))
-        if not known or stats.min < 0:
+        if stats is None or not stats.has_min_max:
+            events.append((group, None))
+            tables.append(group)
+            continue
+        if stats.max >= 0:
+            events.append((group, stats.min))
+        if stats.min < 0:
             tables.append(group)
     return events, tables
 

@@ -30,8 +30,9 @@ __all__ = ["Coded", "TraceWriter", "write_trace"]
 _DEFAULTS: Final = {"depth": 0, "lane": 0, "rank": 0, "thread": 0, "outermost_on_line": True}
 _NUMPY: Final = {"int64": np.int64, "int32": np.int32, "int16": np.int16, "bool": np.bool_}
 _ARROW: Final = {"int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16()}
-# Durations are close to unique: a dictionary of them only costs.
-_PLAIN: Final = ("duration", "self")
+# Close to unique, or jumping back and forth: a dictionary only costs.
+_PLAIN: Final = ("duration", "self", "parent", "sequence", "correlation")
+_FASTEST: Final = ("duration", "self")
 _DICTIONARY_PAGE_BYTES: Final = 64 << 20
 _TYPES: Final = {c.name: c.type for c in schema.COLUMNS}
 
@@ -149,7 +150,8 @@ class TraceWriter:
 def _compression_levels() -> dict[str, int]:
     # Measured on recordings of GPT training: the codes of a dictionary gain from a higher level
     # (repeating layers), durations are smallest at the lowest.
-    return {c.name: 1 if c.name in _PLAIN else 3 if c.name in schema.DELTA_COLUMNS else 5 for c in schema.COLUMNS}
+    return {c.name: 1 if c.name in _FASTEST else 3 if c.name in (*schema.DELTA_COLUMNS, *_PLAIN) else 5
+            for c in schema.COLUMNS}  # fmt: skip
 
 
 def default_value(column: schema.Column) -> int | bool | None:

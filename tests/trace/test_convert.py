@@ -213,10 +213,12 @@ def test_the_engine_around_a_node(simple):
     thread.op("hook_before", 25, 26, stack=hook)
     with thread(f"{name}MulBackward0", 30, 90, stack=call):
         thread.op("hook", 31, 32, stack=hook)
-        with thread.node("MulBackward0", 40, 70, seq=0, stack=call):
-            with thread(f"{name}ExpBackward0", 45, 60, stack=nested):
-                thread.node("ExpBackward0", 50, 55, seq=1, stack=nested).__exit__()
-                thread.op("sum_of_gradients", 56, 57, stack=nested)
+        with (
+            thread.node("MulBackward0", 40, 70, seq=0, stack=call),
+            thread(f"{name}ExpBackward0", 45, 60, stack=nested),
+        ):
+            thread.node("ExpBackward0", 50, 55, seq=1, stack=nested).__exit__()
+            thread.op("sum_of_gradients", 56, 57, stack=nested)
         thread.op("accumulate", 80, 85, stack=call)
     thread.op(f"{name}lost", 95, 96, stack=call)
     rows = {r["name"].removeprefix(name): r for r in recording.rows(COLUMNS) if r["name"] != f"{name}MulBackward0"}
@@ -439,3 +441,22 @@ def test_progress_and_the_spool_is_kept_when_writing_fails(simple, monkeypatch):
     seen = []
     convert(recording.spool, recording.output, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 1)]
+
+
+def test_storage_and_version_of_inputs(recording):
+    import json
+
+    import numpy as np
+
+    one = recording(settings={"stacks": True, "tensors": True})
+    thread = one.process().thread()
+    for i in range(40):
+        thread.op(f"op{i}", 10 * i, 10 * i + 5)
+    tensors = np.zeros(60, spool.TENSOR)  # a tail that was never written
+    for i in range(40):
+        tensors[i] = (i + i % 2, i % 3, 0, 1000 + i, (1 << 64) - 1 if i == 4 else i, 0)
+    tensors.tofile(one.writers[0].directory / "t0.tensors")
+    rows = {r["name"]: r["detail"] for r in one.rows("name detail")}
+    assert json.loads(rows["op2"]) == {"tensors": [[1, 0, 1001, 1], [2, 0, 1002, 2]]}
+    assert json.loads(rows["op4"]) == {"tensors": [[0, 0, 1003, 3], [1, 0, 1004, None]]}
+    assert rows["op3"] is None

@@ -1,0 +1,104 @@
+"""docs/schema.md, from the schema."""
+
+from __future__ import annotations
+
+from . import schema
+
+_TYPES = {
+    "text": "text",
+    "int64": "int64",
+    "int32": "int32",
+    "int16": "int16",
+    "bool": "bool",
+}
+
+
+def schema_document() -> str:
+    """The page on the trace format, in Markdown."""
+    columns = [f"| `{c.name}` | {_TYPES[c.type]} | {c.unit or '–'} | {_cell(c.meaning)} |" for c in schema.COLUMNS]
+    return "\n".join(
+        [
+            "# The trace",
+            "",
+            "<!-- Generated: python -m neuron_explorer.trace.schema > docs/schema.md -->",
+            "",
+            f"Schema version {schema.SCHEMA_VERSION}. A trace is one Parquet file with one table, a row per event.",
+            "pandas, DuckDB, Polars, Spark and Athena open it as it is.",
+            "",
+            "- Times are nanoseconds since the start of the trace; the metadata holds the Unix time of that start.",
+            "- Integer columns are never null: -1 means none, or not observed. Text columns are null instead.",
+            "- Event ids and frame ids are separate spaces.",
+            "- `frame` and `source` rows come first (their `start` is -1), then all events by `start`: a query about",
+            "  events says `WHERE start >= 0`. `neuron_explorer.load(path).sql(...)` does so by itself.",
+            "- Text is dictionary-encoded, the file is compressed with zstd.",
+            "",
+            "## Columns",
+            "",
+            "| column | type | unit | meaning |",
+            "|---|---|---|---|",
+            *columns,
+            "",
+            f"`Trace.events` holds {', '.join(f'`{c}`' for c in schema.CORE_COLUMNS)}.",
+            "",
+            "## Kinds",
+            "",
+            *_table("kind", schema.KINDS),
+            "",
+            "## Attributions",
+            "",
+            "For `frame` rows, `stack` marks a frame of the user's own code and `library_frame` one of another",
+            "package than torch.",
+            "",
+            *_table("attribution", schema.ATTRIBUTIONS),
+            "",
+            "## Phases and periods",
+            "",
+            f"Phases: {', '.join(f'`{p}`' for p in schema.PHASES)}. `recompute` is forward that activation",
+            "checkpointing runs again inside backward. Backward, recomputation and optimizer win over forward.",
+            "",
+            f"Periods: {', '.join(f'`{p}`' for p in schema.PERIODS)}. The first step and a schedule's warm-up are",
+            "`warmup`, a step that overlaps a compilation is `compile`, the rest is `steady`.",
+            "",
+            "## Metadata",
+            "",
+            f"The file's key-value metadata holds a JSON object under the key `{schema.METADATA_KEY.decode()}`:",
+            "",
+            "| entry | meaning |",
+            "|---|---|",
+            *(f"| `{name}` | {_cell(meaning)} |" for name, meaning in _METADATA.items()),
+            "",
+        ]
+    )
+
+
+_METADATA = {
+    "schema_version": "Raised when a column changes its meaning; a reader refuses a newer one.",
+    "start_unix_ns": "Unix time of time 0, in ns.",
+    "duration_ns": "From time 0 to the last thing seen.",
+    "versions": "Of Python, torch and neuron_explorer.",
+    "device": "`type`, `name`, and `emulated`: whether the device was emulated on the CPU.",
+    "rank, world_size": "Of this process in a distributed job.",
+    "script": "The script, without its arguments.",
+    "recorder, recorder_reason": "`native`, `twin` (Python) or `synthetic`; why it is not the native one.",
+    "capabilities": "What could be observed: per name `observed` and the `reason`.",
+    "counts": "Events in all and `by_kind`; operators that only a compiler traced (`tracing_ops`, not events); "
+    "losses: `dropped`, `torn_records`, `torn_table_entries`, `unended` (no end seen, duration -1), `quarantined` "
+    "(impossible times, set to -1), `late_ends`, `signatures_capped`, `stacks_truncated`.",
+    "lanes": "The lane table: `lane`, `kind` (thread, device, steps, counter), `name`, `rank`, `process`, "
+    "`process_name`, `process_start`, `thread`, `os_thread`, `device`, `stream`.",
+    "steps": "`rule` (prof.step, optimizer, module_call, none), `rule_text`, `count`, `steady`, `note`.",
+    "attribution": "Time in operators, the part of it with a line, and both per attribution.",
+    "recovered, finished": "Built by `recover`; the program ended the recording itself.",
+    "settings": "What was asked of the recording.",
+    "overhead": "`recording_ns_per_event` and `stop_ns`, null where not measured.",
+    "sources": "How many source files are embedded, and why others are not.",
+    "discloses": "What the file gives away: `source`, `paths`, `arguments`, `host`, `script_arguments`.",
+}
+
+
+def _table(head: str, entries: dict[str, str]) -> list[str]:
+    return [f"| {head} | meaning |", "|---|---|", *(f"| `{k}` | {_cell(v)} |" for k, v in entries.items())]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

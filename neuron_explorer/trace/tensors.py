@@ -1,0 +1,55 @@
+"""Storage and version of each input of an operator, where ``tensors=True`` recorded them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from . import spool
+
+_UNVERSIONED = (1 << 64) - 1
+
+
+def inputs_of(events_file: Path, first: int, last: int) -> dict[int, str]:
+    """Record index → JSON for the records [first, last) of a thread; empty when not recorded.
+
+    The JSON is an object whose ``tensors`` lists, per tensor, argument, position inside a list
+    argument, storage id, and version (null where tensors are not versioned).
+    """
+    path = events_file.with_suffix(".tensors")
+    try:
+        with path.open("rb") as file:
+            count = os.fstat(file.fileno()).st_size // spool.TENSOR.itemsize
+            low, high = _position(file, count, first), _position(file, count, last)
+            records = _read(file, low, high - low)
+    except OSError:
+        return {}
+    records = records[records["storage"] != 0]
+    found: dict[int, list[list[int | None]]] = {}
+    for event, argument, position, storage, version, _ in records.tolist():
+        if first <= event < last:
+            entry = [argument, position, storage, None if version == _UNVERSIONED else version]
+            found.setdefault(event, []).append(entry)
+    return {event: json.dumps({"tensors": tensors}, separators=(",", ":")) for event, tensors in found.items()}
+
+
+def _position(file: BinaryIO, count: int, event: int) -> int:
+    """The first tensor record of ``event`` or a later one. Slots that were never written come last."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        record = _read(file, middle, 1)
+        if len(record) and record["storage"][0] and record["event"][0] < event:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _read(file: BinaryIO, first: int, count: int) -> np.ndarray:
+    file.seek(first * spool.TENSOR.itemsize)
+    return np.frombuffer(file.read(max(0, count) * spool.TENSOR.itemsize), spool.TENSOR)
