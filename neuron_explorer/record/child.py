@@ -40,7 +40,7 @@ def _start(spool: Path) -> None:
         use_map=mapping_is_safe(spool),
     )
     _sign(spool, not_before=before, recorded_process=int(session["pid"]))
-    recorders = [GarbageCollections(backend), Synchronisations(backend)]
+    recorders: list[Any] = [GarbageCollections(backend), Synchronisations(backend)]
     for recorder in recorders:
         recorder.start()
     _at_end(lambda: _stop(backend, recorders))
