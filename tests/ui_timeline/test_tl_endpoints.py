@@ -366,3 +366,17 @@ started.wait(10)
 """
     done = subprocess.run([sys.executable, "-c", code, str(path)], timeout=30, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_app_guards_the_endpoints(tmp_path):
+    from neuron_explorer.ui.app import create_app
+
+    path = tmp_path / "t.parquet"
+    write_trace(path, EVENTS, metadata={"lanes": LANES})
+    client = create_app([path], token="secret", port=8050).server.test_client()
+    url = f"/api/v1/t/{Registry([path]).entries()[0].id}/meta"
+    host = {"Host": "127.0.0.1:8050"}
+    assert client.get(url, headers=host).status_code == 403
+    assert client.get(f"{url}?token=secret", headers=host).status_code == 303
+    assert client.get(url, headers={"Host": "evil.example"}).status_code == 403
+    assert client.get(url, headers={**host, "Sec-Fetch-Site": "cross-site"}).status_code == 403

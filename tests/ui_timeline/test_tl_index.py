@@ -223,6 +223,20 @@ def test_more_overlaps_than_rows_are_counted_not_drawn(make_trace):
     assert index.info["not_drawn"] == 40 and index.lanes[0]["hidden"] == 40
 
 
+def test_too_deep_and_too_many_rows_are_counted_not_drawn(make_trace, monkeypatch):
+    from neuron_explorer.ui.timeline import build as module
+
+    monkeypatch.setattr(module, "MAX_TRACKS", 10)
+    depth = [0, 1, 2, 1024, 30_000]
+    path, metadata = make_trace({"start": [0, 1, 2, 3, 4], "duration": [50] * 5, "depth": depth})
+    index = Index_of(path, metadata)
+    assert (index.track_count, index.info["not_drawn"]) == (3, 2)
+    columns = {"start": list(range(30)), "duration": [1000] * 30, "lane": [i % 3 for i in range(30)]}
+    path, metadata = make_trace(columns, lanes=two_lanes(3), name="wide.parquet")
+    index = Index_of(path, metadata)
+    assert (index.track_count, index.info["not_drawn"], index.events) == (10, 20, 10)
+
+
 def test_first_fit_reuses_the_first_free_row():
     start, end = np.array([0, 1, 2, 10, 11]), np.array([10, 5, 3, 12, 20])
     assert sub_rows(start, end).tolist() == [0, 1, 2, 0, 1]

@@ -13,7 +13,7 @@
 
     set(...children) {
       this.node.replaceChildren(...children.flat().filter(Boolean));
-      this.node.scrollTop = 0;
+      this.node.parentNode.scrollTop = 0;
     }
 
     /** Nothing is selected: how to begin, and what is not in the picture. */

@@ -53,9 +53,10 @@
       this.info = el("div", { class: "tl-info" });
       this.hint.append(this.keys, this.info);
       this.main = el("section", { class: "card tl-main", "aria-label": "Timeline" }, this.toolbar, this.banner, this.stage, this.hint);
-      this.panelNode = el("aside", { class: "card tl-panel", "aria-label": "Event" });
+      const inner = el("div", { class: "tl-panel-inner" });
+      this.panelNode = el("aside", { class: "card tl-panel", "aria-label": "Event" }, inner);
       this.root.replaceChildren(this.main, this.panelNode, this.status);
-      this.panel = new nx.Panel(this, this.panelNode);
+      this.panel = new nx.Panel(this, inner);
       this.message("Loading …");
     }
 

@@ -31,6 +31,9 @@ from neuron_explorer.ui.timeline.place import (
 MAX_TIME: Final = (1 << 53) - 1
 """ns; the largest integer that a JavaScript number holds exactly (104 days)."""
 MAX_LANES: Final = 4096
+MAX_DEPTH: Final = 1024
+MAX_TRACKS: Final = 40_000
+"""Rows of the whole timeline. What lies beyond these bounds is counted as not drawn."""
 MAX_NAMES: Final = 1 << 18
 MAX_NAME_LENGTH: Final = 512
 BATCH: Final = 131_072
@@ -60,7 +63,7 @@ class _Scan:
     end: int = 0
     events: int = 0
     out_of_range: int = 0
-    too_many_lanes: int = 0
+    out_of_bounds: int = 0
     unended: int = 0
     counters: CounterScan = field(default_factory=CounterScan)
 
@@ -126,7 +129,10 @@ def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) 
     end = np.where(open_ended | ~possible, NEVER_ENDED, start + np.where(possible, duration, 0))
     possible &= end <= MAX_TIME
     scan.out_of_range += int((drawn & ~possible).sum())
-    keep = np.flatnonzero(drawn & possible)
+    depth = _integers(batch, "depth", 0)
+    shallow = depth < MAX_DEPTH
+    scan.out_of_bounds += int((drawn & possible & ~shallow).sum())
+    keep = np.flatnonzero(drawn & possible & shallow)
     if len(keep) == 0:
         return
     phase, phases = (
@@ -141,7 +147,7 @@ def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) 
     records["end"] = end[keep]
     records["row"] = keep + first_row
     records["name"] = numbers[name[keep]]
-    records["depth"] = np.clip(_integers(batch, "depth", 0)[keep], 0, 65535)
+    records["depth"] = np.maximum(depth[keep], 0)
     records["cat"] = table[kind[keep], phase[keep]] | np.where(open_ended[keep], OPEN_FLAG, 0).astype(np.uint8)
     scan.events += len(keep)
     scan.unended += int(open_ended[keep].sum())
@@ -152,7 +158,7 @@ def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) 
     lanes, firsts = np.unique(lane[order], return_index=True)
     for number, part in zip(lanes.tolist(), np.split(order, firsts[1:]), strict=True):
         if number not in scan.lanes and len(scan.lanes) >= MAX_LANES:
-            scan.too_many_lanes += len(part)
+            scan.out_of_bounds += len(part)
             continue
         scan.lanes[number] = scan.lanes.get(number, 0) + len(part)
         writer.append(number, records[part])
@@ -271,6 +277,7 @@ def _write_lanes(scan: _Scan, metadata: dict[str, Any], folder: Path, tell: Prog
         hidden = 0
         for depth, part in _by_depth(records, scan.end):
             rows = sub_rows(part.start, part.end)
+            rows[rows >= MAX_TRACKS - len(tracks)] = -1
             hidden += int((rows < 0).sum())
             whole = not rows.any()
             for sub in range(int(rows.max()) + 1):
@@ -310,7 +317,7 @@ def _write_lanes(scan: _Scan, metadata: dict[str, Any], folder: Path, tell: Prog
         "samples_dropped": scan.counters.dropped,
         "unended": scan.unended,
         "out_of_range": scan.out_of_range,
-        "not_drawn": not_packed + scan.too_many_lanes,
+        "not_drawn": not_packed + scan.out_of_bounds,
     }
 
 
