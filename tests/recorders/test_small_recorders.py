@@ -238,7 +238,6 @@ def test_everything_not_observed_says_why(recorder):
 
 def test_private_names_of_this_torch_are_all_there():
     assert torch_private.missing() == {}
-    assert torch_private.dynamo_ignores_mode()
     assert torch_private.can_hide_from_dynamo()
 
 
@@ -259,6 +258,7 @@ def no_native(monkeypatch):
 
     monkeypatch.setattr(_native, "load", load)
     monkeypatch.setattr(select, "_told", set())
+    monkeypatch.setattr(torch_private, "compiler_ignores_mode", lambda: True)
     return _native
 
 
@@ -281,6 +281,19 @@ def test_twin_asked_for_warns_not():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert select.choose("twin").reason == "asked for"
+
+
+def test_twin_says_where_it_changes_compilations(monkeypatch):
+    monkeypatch.setattr(select, "_told", set())
+    monkeypatch.setattr(torch_private, "compiler_ignores_mode", lambda: False)
+    with pytest.warns(RecordingWarning, match=r"torch\.compile compile functions again") as shown:
+        select.choose("twin")
+        select.choose("twin")
+    assert len(shown) == 1
+    found = capabilities.capabilities(
+        recorder="twin", stacks=True, shapes=True, tensors=False, sync_started=False, switches=True
+    )
+    assert not found["same_compilations"]["observed"]
 
 
 def test_warning_points_at_the_program():

@@ -53,8 +53,13 @@ def capabilities(
     if accelerator is None:
         result["device_time"] = _no("no accelerator was in use: everything ran on the host")
         result["fallback"] = _no("no accelerator was in use")
+    result["same_compilations"] = _yes()
     if twin:
         result.update({name: _no(reason) for name, reason in _TWIN_LIMITS.items()})
+        if not torch_private.compiler_ignores_mode():
+            result["same_compilations"] = _no(
+                "with this version of torch the Python recorder makes torch.compile compile again"
+            )
     else:
         result.update({name: _yes() for name in _TWIN_LIMITS})
     return result

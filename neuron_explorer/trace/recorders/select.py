@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from neuron_explorer.trace.notices import warn
+from neuron_explorer.trace.recorders import torch_private
 from neuron_explorer.trace.recorders.backend import Backend
 
 __all__ = ["Choice", "choose"]
@@ -37,6 +38,7 @@ def choose(wanted: str) -> Choice:
     from neuron_explorer.trace.recorders.twin import TwinBackend
 
     if wanted == "twin":
+        _tell_what_it_disturbs()
         return Choice("twin", "asked for", TwinBackend())
     from neuron_explorer import _native
     from neuron_explorer.trace.recorders.native import NativeBackend
@@ -52,7 +54,18 @@ def choose(wanted: str) -> Choice:
                 f"the fast recorder cannot be used: {error.reason}. {_sentence(error.advice)} "
                 "Recording in Python instead: slower, this thread only, composite operators as their parts."
             )
+        _tell_what_it_disturbs()
         return Choice("twin", error.reason, TwinBackend())
+
+
+def _tell_what_it_disturbs() -> None:
+    if torch_private.compiler_ignores_mode() or "compiler" in _told:
+        return
+    _told.add("compiler")
+    warn(
+        "with this version of torch the recorder in Python makes torch.compile compile functions again: compilations "
+        "in this trace are not those of the program alone."
+    )
 
 
 def _sentence(text: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 __all__ = [
     "accelerator_name",
     "can_hide_from_dynamo",
+    "compiler_ignores_mode",
     "current_autograd_node",
-    "dynamo_ignores_mode",
     "engine_code",
     "hide_from_dynamo",
     "initialised_accelerator",
@@ -138,11 +138,18 @@ def top_dispatch_mode() -> Any:
     return _python_dispatch._get_current_dispatch_mode()
 
 
-def dynamo_ignores_mode() -> bool:
-    """Whether a dispatch mode can ask to be invisible to torch.compile."""
+def compiler_ignores_mode() -> bool:
+    """Whether a dispatch mode can be invisible to torch.compile.
+
+    Not with torch 2.9: there the guards of compiled code see the mode whatever it asks for.
+    """
+    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    return hasattr(TorchDispatchMode, "ignore_compile_internals")
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    return hasattr(guards, "set_is_in_mode_without_ignore_compile_internals") and hasattr(
+        TorchDispatchMode, "ignore_compile_internals"
+    )
 
 
 def tracing_mode_active() -> Callable[[], bool]:
