@@ -5,8 +5,8 @@
 
 A recording of GPT training steps is made up (names, nesting, stacks, shapes and sequence
 numbers as a real one has them, durations random), then converted in a fresh process. The
-time includes the imports of numpy and pyarrow; memory is the growth of the process's
-anonymous memory over what it had after those imports.
+time includes the imports of numpy and pyarrow; memory is the growth of the process's largest
+resident size over what it was after those imports.
 """
 
 from __future__ import annotations
@@ -179,21 +179,15 @@ def make(directory: Path, events: int, seed: int = 0) -> int:
 CHILD = """
 import resource, sys, time
 began = time.perf_counter()
-def anonymous():
-    for line in open("/proc/self/status"):
-        if line.startswith("RssAnon"):
-            return int(line.split()[1]) * 1024
 import numpy, pyarrow
 from neuron_explorer.trace.convert import convert
 imported = time.perf_counter()
-before = peak = anonymous()
-def progress(done, total):
-    global peak
-    peak = max(peak, anonymous())
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 from pathlib import Path
-result = convert(Path(sys.argv[1]), Path(sys.argv[2]), progress=progress)
+result = convert(Path(sys.argv[1]), Path(sys.argv[2]))
 ended = time.perf_counter()
-print(result.events, imported - began, ended - began, time.process_time(), peak - before, "pandas" in sys.modules)
+print(result.events, imported - began, ended - began, time.process_time(),
+      (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, "pandas" in sys.modules)
 """
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-CAPACITY: Final = 1 << 21
+CAPACITY: Final = 1 << 20
 """Forward operators remembered per thread; the oldest half is dropped beyond that."""
 
 _COLUMNS: Final = {

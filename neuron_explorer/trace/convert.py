@@ -26,6 +26,7 @@ from .lookups import Lookups, merge
 from .paths import PathRules
 from .rows import Thread, load
 from .scan import Plausible, plausible, scan_thread, windows
+from .session_fields import flag, integer, setting
 from .sources import collect_sources, source_files
 from .spool_reader import ProcessSpool, read_processes, read_session
 from .steps import NO_STEPS, Steps, by_calls, by_marks, by_optimizer, compilations, with_compiles
@@ -68,12 +69,12 @@ class Recording:
     @property
     def with_tensors(self) -> bool:
         """Whether storage ids of inputs were asked for."""
-        return _flag(self.session, "tensors", False)
+        return flag(self.session, "tensors", False)
 
     @property
     def rank(self) -> int:
         """Distributed rank."""
-        return _number(self.session, "rank")
+        return min(integer(self.session, "rank"), (1 << 31) - 1)
 
     @property
     def pids(self) -> np.ndarray:
@@ -115,7 +116,7 @@ def convert(
     try:
         recording = prepare(session, processes, rules)
         texts, refused = collect_sources(
-            source_files(processes, rules), _setting(session, "source", "all"), _number(session, "start_unix_ns")
+            source_files(processes, rules), setting(session, "source", "all"), integer(session, "start_unix_ns")
         )
         with TraceWriter(output) as writer:
             tally = _write(writer, recording, texts, progress)
@@ -145,7 +146,7 @@ def convert(
 def prepare(session: dict[str, Any], processes: list[ProcessSpool], rules: PathRules) -> Recording:
     """The first pass: tables, order of records, steps."""
     lookups = merge(processes, rules)
-    bounds = plausible(_number(session, "start_monotonic_ns") or min((p.start_ns for p in processes), default=0))
+    bounds = plausible(integer(session, "start_monotonic_ns") or min((p.start_ns for p in processes), default=0))
     threads: list[Thread] = []
     id_base = 0
     for position, (process, bases) in enumerate(zip(processes, lookups.bases, strict=True)):
@@ -158,7 +159,7 @@ def prepare(session: dict[str, Any], processes: list[ProcessSpool], rules: PathR
                 continue
             threads.append(Thread(scan, len(threads), position, id_base, bases, tables))
             id_base += file.count
-    start = _number(session, "start_monotonic_ns")
+    start = integer(session, "start_monotonic_ns")
     first = min((t.scan.first for t in threads if t.scan.first), default=start)
     start = min(start, first) if start else first
     steps = find_steps(session, processes, threads, lookups, start)
@@ -169,7 +170,7 @@ def find_steps(
     session: Mapping[str, Any], processes: list[ProcessSpool], threads: list[Thread], lookups: Lookups, start: int
 ) -> list[Steps]:
     """The steps of each process. A process without its own (a DataLoader's worker) has none here."""
-    if _setting(session, "steps", "auto") == "none":
+    if setting(session, "steps", "auto") == "none":
         return [NO_STEPS] * len(processes)
     found = []
     for position in range(len(processes)):
@@ -202,7 +203,7 @@ def _write(
         writer.write_rows(frame_columns(lookups))
     if texts:
         writer.write_rows({"kind": "source", "file": list(texts), "text": list(texts.values())})
-    stacks = _flag(recording.session, "stacks", True)
+    stacks = flag(recording.session, "stacks", True)
     tally = Tally()
     forwards: dict[tuple[int, int], ForwardIndex] = {}
     total = sum(t.scan.file.count for t in recording.threads)
@@ -225,20 +226,3 @@ def _add_extra(document: dict[str, Any], extra: Mapping[str, Any]) -> None:
     if isinstance(began, int):
         document["overhead"]["stop_ns"] = max(0, time.monotonic_ns() - began)
     document.update(rest)
-
-
-def _flag(session: Mapping[str, Any], name: str, default: bool) -> bool:
-    settings = session.get("settings")
-    value = settings.get(name) if isinstance(settings, Mapping) else None
-    return value if isinstance(value, bool) else default
-
-
-def _setting(session: Mapping[str, Any], name: str, default: str) -> str:
-    settings = session.get("settings")
-    value = settings.get(name) if isinstance(settings, Mapping) else None
-    return value if isinstance(value, str) else default
-
-
-def _number(session: Mapping[str, Any], name: str) -> int:
-    value = session.get(name)
-    return value if type(value) is int and 0 <= value < 1 << 62 else 0

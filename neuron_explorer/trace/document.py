@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,12 +11,13 @@ import numpy as np
 from .attribution import ATTRIBUTIONS
 from .columns import KINDS, Tally
 from .metadata import capability, default_metadata, thread_lane
+from .session_fields import integer, setting
 from .steps import NO_STEPS
 
 if TYPE_CHECKING:
     from .convert import Recording
 
-_COPIED: Final = ("start_unix_ns", "versions", "device", "rank", "world_size", "script", "recorder",
+_COPIED: Final = ("versions", "device", "recorder",
                   "recorder_reason", "settings")  # fmt: skip
 _SUMMED: Final = ("tracing_ops", "dropped", "signatures_capped", "stacks_truncated", "late_ends")
 
@@ -28,11 +30,16 @@ def trace_metadata(
     document = default_metadata()
     for name in _COPIED:
         value = session.get(name)
-        if value is not None and (document[name] is None or isinstance(value, type(document[name]))):
+        if isinstance(value, type(document[name])):
             document[name] = value
-    monotonic = session.get("start_monotonic_ns")
-    if isinstance(monotonic, int) and document["start_unix_ns"]:
-        document["start_unix_ns"] += recording.start_ns - monotonic
+    script = session.get("script")
+    document["script"] = script if isinstance(script, str) else None
+    if setting(session, "paths", "relative") != "absolute":
+        document["settings"] = _without_directories(document["settings"])
+    document["rank"] = recording.rank
+    document["world_size"] = max(1, integer(session, "world_size"))
+    began, monotonic = integer(session, "start_unix_ns"), integer(session, "start_monotonic_ns")
+    document["start_unix_ns"] = max(0, began + recording.start_ns - monotonic) if began and monotonic else began
     last = max((t.scan.last for t in threads), default=recording.start_ns)
     last = max([last, *(int(s.end[-1]) for s in recording.steps if len(s))])
     document["duration_ns"] = max(0, last - recording.start_ns)
@@ -57,6 +64,14 @@ def trace_metadata(
         "script_arguments": False,
     }
     return document
+
+
+def _without_directories(settings: dict[str, Any]) -> dict[str, Any]:
+    """``user_code`` may name directories; their last part says enough."""
+    named = settings.get("user_code")
+    if not isinstance(named, list):
+        return settings
+    return {**settings, "user_code": [os.path.basename(os.path.normpath(str(n))) for n in named]}
 
 
 def _counts(recording: Recording, tally: Tally) -> dict[str, Any]:

@@ -89,12 +89,12 @@ class PathRules:
         if _DEMO.search(path):
             return self._include is None or _under(path, self._include)
         if self._include is not None:
-            return _under(path, self._include) or _under(os.path.realpath(path), self._include)
+            return _under(path, self._include) or _under(_real(path), self._include)
         if self._script and os.path.normpath(self._script) == path:
             return True
         if installed or _STDLIB.match(path) or _ZIPPED_STDLIB.match(path):
             return False
-        return not (_under(path, self._exclude) or _under(os.path.realpath(path), self._exclude))
+        return not (_under(path, self._exclude) or _under(_real(path), self._exclude))
 
     def _shorten(self, path: str, installed: re.Match[str] | None) -> str:
         if installed:
@@ -121,6 +121,13 @@ class PathRules:
             number += 1
             candidate = f"{shown} ({number})"
         return candidate
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # a NUL byte, a loop of links
+        return path
 
 
 def _under(path: str, directories: list[str]) -> bool:

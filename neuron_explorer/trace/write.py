@@ -91,7 +91,7 @@ class TraceWriter:
         if self._writer is None:
             return
         self._metadata.update(metadata or {})
-        text = json.dumps(self._metadata, separators=(",", ":"), ensure_ascii=False)
+        text = json.dumps(self._metadata, separators=(",", ":"))
         self._writer.add_key_value_metadata({schema.METADATA_KEY.decode(): text})
         try:
             self._writer.close()
