@@ -205,6 +205,27 @@ def test_backward_numbers_join(recorded):
     assert events[cos.node].name == "SinBackward0"
 
 
+def test_collection_inside_backward_lies_inside_its_node(recorded):
+    class Collecting(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            grad = grad.neg()
+            gc.collect(0)
+            return grad.abs()
+
+    events = recorded(lambda _: Collecting.apply(torch.ones(2, requires_grad=True)).sum().backward())
+    nodes = [i for i, e in enumerate(events) if e.kind == 2 and e.name == "CollectingBackward"]
+    assert len(nodes) == 1
+    inside = [e.name for e in events if e.node == nodes[0] and e.kind in (OP, GC)]
+    assert [n for n in inside if n in ("aten::neg", "gc generation 0", "aten::abs")] == [
+        "aten::neg", "gc generation 0", "aten::abs"
+    ]  # fmt: skip
+
+
 def test_nodes_made_while_paused_have_no_forward(recorded):
     def body(prof):
         x = torch.ones(3, requires_grad=True)

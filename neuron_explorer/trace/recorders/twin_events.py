@@ -219,7 +219,7 @@ class ThreadEvents:
             return -1
         self._busy = True
         try:
-            self._leave_node()
+            self._leave_finished_node()
             token = self._begin(kind, shared.writer.name(name, scope), self._walk(), shared.peek())
             if token >= 0:
                 self._ranges.append(token)
@@ -237,10 +237,13 @@ class ThreadEvents:
             return
         self._busy = True
         try:
-            self._leave_node()
+            self._leave_finished_node()
             if token in self._ranges:
                 self._ranges.remove(token)
-                self._file.end(token, time.monotonic_ns(), aux=aux, seq=None if seq == -1 else seq)
+                now = time.monotonic_ns()
+                self._file.end(token, now, aux=aux, seq=None if seq == -1 else seq)
+                if self._node is not None:
+                    self._node.last_end = now
             self._write_waiting()
         finally:
             self._busy = False
@@ -257,7 +260,7 @@ class ThreadEvents:
             return
         self._busy = True
         try:
-            self._leave_node()
+            self._leave_finished_node()
             walk = self._walk() if own_stack else _NO_WALK
             self._file.add(
                 kind, shared.writer.name(name), start, end, seq=seq, aux=aux, stack=walk.stack,
@@ -282,19 +285,15 @@ class ThreadEvents:
 
     def _enter_node(self, walk: Walk) -> None:
         """A backward node has no event of its own here: it lasts from its first to its last operator."""
-        node = self._shared.current_node()
-        if node is None:
+        key = self._running_node()
+        if key is None:
             self._leave_node()
             return
-        try:
-            name, sequence = node.name(), node._sequence_nr()
-        except AttributeError:
-            name, sequence = type(node).__name__, -1
-        key = (name, sequence)
         if self._node is not None:
             if self._node.key == key:
                 return
             self._leave_node()
+        name, sequence = key
         if sequence > _MAX_SEQUENCE:
             sequence = -1
         # The node was called from backward(); deeper frames are those of hooks and custom functions.
@@ -302,6 +301,20 @@ class ThreadEvents:
         index = self._begin(spool.AUTOGRAD, self._shared.writer.name(name, 1), outer, sequence, aux=self._logical)
         if index >= 0:
             self._node = _Node(index, key, time.monotonic_ns())
+
+    def _running_node(self) -> tuple[str, int] | None:
+        """Name and number: never the node itself, which would keep the saved tensors alive."""
+        node = self._shared.current_node()
+        if node is None:
+            return None
+        try:
+            return node.name(), node._sequence_nr()
+        except AttributeError:
+            return type(node).__name__, -1
+
+    def _leave_finished_node(self) -> None:
+        if self._node is not None and self._running_node() != self._node.key:
+            self._leave_node()
 
     def _leave_node(self) -> None:
         if self._open_operators:
