@@ -29,6 +29,8 @@ def disagreements(program: Program, trace: Rows, recorder: str) -> list[str]:
         out += _missing(e, placed.get((e.file, e.line), []), trace, native)
     if "lenient" not in program.options:
         out += _strangers(program, placed)
+    if "tracing" in program.options and trace.metadata["counts"]["tracing_ops"] <= 0:
+        out.append("no op is counted as run by a tracer")
     if native and "steps" in program.options:
         rule, _, count = program.options["steps"].rpartition(":")
         said = trace.metadata["steps"]

@@ -25,7 +25,7 @@ the text: ``# begin: NAME`` is line 1 of the file NAME, ``# end`` closes it.
 A line ``# program: key=value …`` near the top sets options of the whole program: ``path=`` (the
 name it is run under), ``lenient`` (lines without an expectation may run ops too), ``own_process``,
 ``only=native``, ``nomode`` (cannot run under the dispatch mode that checks the comments),
-``steps=RULE:COUNT``, ``needs=MODULE``.
+``steps=RULE:COUNT``, ``tracing`` (a compiler traces: some ops are counted and not written).
 """
 
 from __future__ import annotations

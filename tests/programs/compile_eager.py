@@ -1,5 +1,5 @@
 """torch.compile(backend="eager"): launches are seen, ops that only a tracer ran are not."""
-# program: only=native nomode own_process lenient
+# program: only=native nomode own_process lenient tracing
 
 import torch
 from torch import nn

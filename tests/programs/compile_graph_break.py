@@ -1,5 +1,5 @@
 """A compiled function with a graph break: two launches, and the op between them on its own line."""
-# program: only=native nomode own_process lenient
+# program: only=native nomode own_process lenient tracing
 
 import torch
 
