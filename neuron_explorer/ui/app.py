@@ -185,6 +185,7 @@ def warm(registry: Registry) -> threading.Thread:
             except NeuronExplorerError:
                 return  # the page says it
 
-    thread = threading.Thread(target=work, name="warm", daemon=True)
+    # No daemon: torn out of DuckDB at exit, such a thread aborts the process.
+    thread = threading.Thread(target=work, name="warm")
     thread.start()
     return thread

@@ -8,6 +8,7 @@ from dash import dcc, html
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.facts import RunFacts
+from neuron_explorer.analysis.plain import plain
 from neuron_explorer.ui.page import Page, page_url
 
 if TYPE_CHECKING:
@@ -32,18 +33,9 @@ def frame() -> html.Div:
                     html.Div(id="topbar-trace", className="topbar-trace"),
                     html.Div(
                         [
-                            dcc.Input(
-                                id="quick-search",
-                                type="search",
-                                placeholder="Search ops, lines, modules, shapes",
-                                debounce=True,
-                                autoComplete="off",
-                                maxLength=200,
-                                className="quick-search-input",
-                            ),
+                            html.Div(id="quick-search", **field("search", "Search ops, lines, modules, shapes")),
                             html.Kbd("/", className="quick-search-key"),
                         ],
-                        id="quick-search-box",
                         className="quick-search",
                         role="search",
                     ),
@@ -62,6 +54,11 @@ def frame() -> html.Div:
         id="shell",
         className="shell",
     )
+
+
+def field(kind: str, placeholder: str, **more: str) -> dict[str, str]:
+    """Attributes of a box that the script turns into a text field."""
+    return {"data-input": kind, "data-placeholder": placeholder, **{f"data-{k}": v for k, v in more.items()}}
 
 
 def _theme_switch() -> html.Div:
@@ -116,7 +113,7 @@ def topbar(entry: Entry, facts: RunFacts | None, entries: Sequence[Entry]) -> li
 
 def chip(text: str, title: str = "", extra: str = "") -> html.Span:
     """A small fact in the top bar or beside a heading."""
-    return html.Span(text, className=f"chip {extra}".strip(), title=title)
+    return html.Span(plain(text, 80), className=f"chip {extra}".strip(), title=title)
 
 
 def navigation(pages: Sequence[Page], trace_id: str, current: str, keep: dict[str, str]) -> list[Any]:

@@ -11,7 +11,7 @@ import pytest
 
 if os.environ.get("CI") != "true":
     pytest.importorskip("playwright.sync_api", reason="the Python package playwright is not installed")
-from playwright.sync_api import expect  # noqa: E402
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -142,7 +142,7 @@ def test_csv_holds_the_rows_shown_and_no_formulas(tab):
     assert [float(row["self/step, µs"]) for row in rows] == sorted(
         (float(row["self/step, µs"]) for row in rows), reverse=True
     )
-    made.page.fill("#bottleneck-filter", "aten::add_")
+    made.page.fill("#bottleneck-filter input", "aten::add_")
     expect(made.page.locator(".ag-center-cols-container .ag-row")).to_have_count(1)
     (row,) = read_csv(made)
     assert row["operator"] == "aten::add_"
@@ -163,14 +163,14 @@ def test_state_is_in_the_address(tab):
     trace_id = made.trace("usual.parquet")
     made.open(trace_id, "bottlenecks?by=op")
     made.page.wait_for_selector(".ag-row")
-    made.page.fill("#bottleneck-filter", "aten")
+    made.page.fill("#bottleneck-filter input", "aten")
     made.page.click(".ag-header-cell[col-id=calls] .ag-header-cell-text")
     expect(made.page).to_have_url(re.compile("(?=.*sort=calls%3Adesc)(?=.*q=aten)"))
     address = made.page.url
     made.page.goto("about:blank")
     made.page.goto(address)
     made.page.wait_for_selector(".ag-row")
-    assert made.page.input_value("#bottleneck-filter") == "aten"
+    assert made.page.input_value("#bottleneck-filter input") == "aten"
     first = made.page.locator(".ag-row[row-index='0'] [col-id=name]").first.inner_text()
     assert first == "aten::add_"
     expect(made.page.locator(".ag-pinned-left-cols-container .ag-row")).to_have_count(4)
@@ -220,11 +220,11 @@ def test_keys(tab):
     made.page.keyboard.press("Tab")
     assert made.page.evaluate("document.activeElement.className") == "skip-link"
     made.page.keyboard.press("/")
-    assert made.page.evaluate("document.activeElement.closest('#quick-search-box') !== null")
+    assert made.page.evaluate("document.activeElement.closest('#quick-search') !== null")
     made.page.keyboard.type("train.py")
     made.page.keyboard.press("Enter")
     made.page.wait_for_selector(".ag-row")
-    assert made.page.input_value("#bottleneck-filter") == "train.py"
+    assert made.page.input_value("#bottleneck-filter input") == "train.py"
     expect(made.page.locator(".ag-pinned-left-cols-container .ag-row")).to_have_count(2)
     assert made.trouble == []
 

@@ -3,12 +3,13 @@
   "use strict";
 
   /* Links: any left click on an address of a page of this app. */
-  function go(href, merge) {
+  function go(href, keep) {
     var url = new URL(href, window.location.href);
-    if (merge && url.pathname === window.location.pathname) {
+    if (keep && url.pathname === window.location.pathname) {
       var now = new URLSearchParams(window.location.search);
-      url.searchParams.forEach(function (value, key) { now.set(key, value); });
-      url.search = now.toString();
+      keep.split(" ").forEach(function (key) {
+        if (now.has(key) && !url.searchParams.has(key)) { url.searchParams.set(key, now.get(key)); }
+      });
     }
     var moved = url.pathname !== window.location.pathname;
     window.history.pushState({}, "", url.pathname + url.search + url.hash);
@@ -42,15 +43,39 @@
       event.preventDefault();
       var open = link.closest("details[open]");
       if (open) { open.open = false; }
-      go(link.href, link.dataset.merge === "1");
+      go(link.href, link.dataset.keep);
     }
   });
 
-  /* The theme buttons come with the layout: mark the chosen one when they appear. */
-  new MutationObserver(function (changes, observer) {
-    if (document.querySelector("[data-theme-choice]")) {
+  /* Fields are plain inputs: one that Dash controls mixes up what is typed fast on a busy machine. */
+  function equip(box) {
+    var input = document.createElement("input");
+    input.type = "search";
+    input.className = "field";
+    input.maxLength = 200;
+    input.autocomplete = "off";
+    input.spellcheck = false;
+    input.placeholder = box.dataset.placeholder || "";
+    input.setAttribute("aria-label", box.dataset.placeholder || "");
+    input.value = box.dataset.value || "";
+    if (box.dataset.input === "filter") {
+      input.addEventListener("input", function () { filterRows(box.dataset.for, input.value); });
+    }
+    box.appendChild(input);
+  }
+
+  function filterRows(gridId, text) {
+    var api = window.dash_ag_grid && window.dash_ag_grid.getApi(gridId);
+    if (api) { api.setGridOption("quickFilterText", text); }
+    keep({ q: text });
+  }
+
+  var themed = false;
+  new MutationObserver(function () {
+    document.querySelectorAll("[data-input]:empty").forEach(equip);
+    if (!themed && document.querySelector("[data-theme-choice]")) {
+      themed = true;
       window.nxTheme.apply();
-      observer.disconnect();
     }
   }).observe(document.documentElement, { childList: true, subtree: true });
 
@@ -59,21 +84,21 @@
     var at = event.target;
     var typing = at && (at.tagName === "INPUT" || at.tagName === "TEXTAREA" || at.isContentEditable);
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented) {
-      var field = document.querySelector("#quick-search, #quick-search-box input");
+      var field = document.querySelector("#quick-search input");
       if (field) {
         event.preventDefault();
         field.focus();
         field.select();
       }
-    } else if (event.key === "Enter" && at && at.closest && at.closest("#quick-search-box")) {
+    } else if (event.key === "Enter" && at && at.closest && at.closest("#quick-search")) {
       var trace = window.location.pathname.split("/")[2];
       if (trace) {
-        var query = new URLSearchParams({ by: "line", q: at.value });
-        var here = window.location.pathname.endsWith("/bottlenecks");
-        if (here) {
-          setField("bottleneck-filter", at.value);
+        var rows = document.querySelector("[data-input=filter] input");
+        if (rows) {
+          rows.value = at.value;
+          rows.dispatchEvent(new Event("input"));
         } else {
-          go("/t/" + trace + "/bottlenecks?" + query.toString());
+          go("/t/" + trace + "/bottlenecks?" + new URLSearchParams({ by: "line", q: at.value }));
         }
       }
     } else if (event.key === "Enter" && at && at.classList && at.classList.contains("ag-cell")) {
@@ -83,10 +108,6 @@
       at.blur();
     }
   });
-
-  function setField(id, value) {
-    window.dash_clientside.set_props(id, { value: value });
-  }
 
   /* CSV of the rows that a grid shows, in their order. */
   var RISKY = /^[=+\-@\t\r]/;
@@ -130,7 +151,7 @@
   cells.NxLink = function (props) {
     var href = props.data && props.data[props.link];
     if (!href || !props.value) { return props.value || ""; }
-    return window.React.createElement("a", { href: href, "data-merge": props.link === "href" ? "1" : undefined, tabIndex: -1 }, props.value);
+    return window.React.createElement("a", { href: href, "data-keep": props.link === "href" ? "q sort filter" : undefined, tabIndex: -1 }, props.value);
   };
   cells.NxShare = function (props) {
     var text = functions.nxNumber(props.value, 1);
@@ -152,10 +173,6 @@
 
   var clientside = (window.dash_clientside = window.dash_clientside || {});
   clientside.nx = Object.assign(clientside.nx || {}, {
-    quickFilter: function (text, options) {
-      keep({ q: text || "" });
-      return Object.assign({}, options, { quickFilterText: text || "" });
-    },
     gridState: function (columns, filters, name) {
       var sorted = (columns || []).filter(function (column) { return column.sort; })[0];
       var filled = filters && Object.keys(filters).length;

@@ -23,8 +23,11 @@ def note(*text: Any) -> html.P:
     return html.P(list(text), className="note")
 
 
-def segmented(label: str, choices: list[tuple[str, str, bool]]) -> html.Div:
-    """Links side by side of which one is current: (text, URL, current)."""
+def segmented(label: str, choices: list[tuple[str, str, bool]], keep: str = "") -> html.Div:
+    """Links side by side of which one is current: (text, URL, current).
+
+    ``keep``: keys of the query, as it is when the link is followed, that stay in it.
+    """
     return html.Div(
         [
             html.A(
@@ -32,6 +35,7 @@ def segmented(label: str, choices: list[tuple[str, str, bool]]) -> html.Div:
                 href=href,
                 className="segment segment-current" if current else "segment",
                 **({"aria-current": "true"} if current else {}),
+                **({"data-keep": keep} if keep else {}),
             )
             for text, href, current in choices
         ],

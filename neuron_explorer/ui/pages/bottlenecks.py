@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from dash import ClientsideFunction, Input, Output, State, dcc, html
+from dash import ClientsideFunction, Input, Output, State, html
 
 from neuron_explorer.analysis import bottlenecks as analysis
 from neuron_explorer.analysis import quantity as q
@@ -23,6 +23,7 @@ from neuron_explorer.ui.components.cost_table import REASONS
 from neuron_explorer.ui.components.links import line_url, place, timeline_url
 from neuron_explorer.ui.components.source_panel import source_context
 from neuron_explorer.ui.page import Page, Search, page_url, parse_search, trace_id_of
+from neuron_explorer.ui.shell import field
 
 if TYPE_CHECKING:
     import dash
@@ -106,13 +107,13 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
             html.H1("Bottlenecks", className="visually-hidden"),
             html.Div(
                 [
-                    segmented("Rows by", tabs),
+                    segmented("Rows by", tabs, keep="q file line"),
                     *_filters(d, trace_id),
                     html.Div(
                         [
-                            dcc.Input(
-                                id="bottleneck-filter", type="search", value=search.get("q", ""), debounce=False,
-                                placeholder="Filter rows", maxLength=200, className="field", autoComplete="off",
+                            html.Div(
+                                id="bottleneck-filter",
+                                **field("filter", "Filter rows", value=search.get("q", "")[:200], **{"for": GRID}),
                             ),
                             g.csv_button(GRID, f"bottlenecks-{d.by}"),
                         ],
@@ -158,7 +159,7 @@ def _filters(d: BottleneckData, trace_id: str) -> list[Any]:
     phases += [(phase.capitalize(), url(phase=phase), d.phase == phase) for phase in PHASES if phase != "recompute"]
     if d.phase == "recompute":
         phases.append(("Recompute", url(phase="recompute"), True))
-    items: list[Any] = [segmented("Phase", phases)]
+    items: list[Any] = [segmented("Phase", phases, keep="q sort filter file line")]
     if d.steady:
         items.append(
             segmented(
@@ -167,6 +168,7 @@ def _filters(d: BottleneckData, trace_id: str) -> list[Any]:
                     ("Steady steps", url(period=""), d.period != "all"),
                     ("Whole run", url(period="all"), d.period == "all"),
                 ],
+                keep="q sort filter file line",
             )
         )
     return items
@@ -363,13 +365,6 @@ def register(app: dash.Dash, registry: Registry) -> None:
             return []
         return [] if trace is None else panel(trace_id, trace, parse_search(search))
 
-    app.clientside_callback(
-        ClientsideFunction("nx", "quickFilter"),
-        Output(GRID, "dashGridOptions"),
-        Input("bottleneck-filter", "value"),
-        State(GRID, "dashGridOptions"),
-        prevent_initial_call=True,
-    )
     app.clientside_callback(
         ClientsideFunction("nx", "gridState"),
         Output(GRID, "className"),
