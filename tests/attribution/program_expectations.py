@@ -36,7 +36,7 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 
-_EXPECT = re.compile(r"#\s*expect:\s*(.*?)\s*(?:#|$)")
+_EXPECT = re.compile(r"#\s*expect:\s*(.*?)\s*(?:\s#|$)")
 _MARK = re.compile(r"#\s*mark:\s*(\w+)")
 _BEGIN = re.compile(r"#\s*begin:\s*(\S+)")
 _END = re.compile(r"#\s*end\s*$")
