@@ -117,7 +117,7 @@ def run_facts(trace: Trace) -> RunFacts:
         world_size=meta["world_size"] if _is_int(meta.get("world_size")) else 1,
         processes=len({lane.get("process") for lane in threads}),
         threads=len(threads),
-        events=events if _is_int(events) else sum(by_kind.values()),
+        events=events if _is_int(events) and events > 0 else sum(by_kind.values()),
         by_kind=dict(sorted(by_kind.items(), key=lambda item: (-item[1], item[0]))),
         tracing_ops=counts["tracing_ops"] if _is_int(counts.get("tracing_ops")) else 0,
         losses={key: counts[key] for key in LOSS_COUNTS if _is_int(counts.get(key)) and counts[key] > 0},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.page import Page, load_pages, page_path_of, page_url, parse_search, trace_id_of
 from neuron_explorer.ui.registry import Registry
 from neuron_explorer.ui.security import Guard, protect
+from neuron_explorer.ui.timeline import endpoints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,20 +80,9 @@ def create_app(
     for page in pages:
         if page.register is not None:
             page.register(app, registry)
-    _timeline_endpoints(app, registry)
+    endpoints.register(app.server, registry)
     protect(app, Guard(token, port, tuple(hosts)))
     return app
-
-
-def _timeline_endpoints(app: dash.Dash, registry: Registry) -> None:
-    endpoints = "neuron_explorer.ui.timeline.endpoints"
-    try:
-        module = import_module(endpoints)
-    except ModuleNotFoundError as error:
-        if error.name != endpoints:
-            raise
-        return
-    module.register(app.server, registry)
 
 
 def _routes(app: dash.Dash, registry: Registry) -> None:

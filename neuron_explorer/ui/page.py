@@ -57,15 +57,7 @@ class Page:
 
 def load_pages() -> tuple[Page, ...]:
     """The pages, in the order of the navigation."""
-    pages = []
-    for module in PAGE_MODULES:
-        full = f"{__package__}.pages.{module}"
-        try:
-            pages.append(import_module(full).PAGE)
-        except ModuleNotFoundError as error:
-            if error.name != full:
-                raise
-    return tuple(pages)
+    return tuple(import_module(f"{__package__}.pages.{module}").PAGE for module in PAGE_MODULES)
 
 
 def page_url(trace_id: str, path: str, search: Search | None = None) -> str:

@@ -99,13 +99,13 @@ def topbar(entry: Entry, facts: RunFacts | None, entries: Sequence[Entry]) -> li
         items.append(html.Span(entry.name, className="trace-name", title=entry.name))
     if facts is None:
         return items
-    items.append(chip(facts.device, "Device of the recorded program"))
+    items.append(chip(facts.device, "Device of the recorded program", "chip-long"))
     if facts.emulated:
         items.append(chip("emulated", "No device: times are what the CPU took", "chip-warning"))
     items.append(chip(q.plural(facts.events, "event"), "Events in the trace"))
     torch = facts.versions.get("torch")
     if torch:
-        items.append(chip(f"torch {torch}", "Version of the recorded program"))
+        items.append(chip(f"torch {torch}", "Version of the recorded program", "chip-long"))
     if facts.losses.get("dropped"):
         items.append(chip(f"{q.count(facts.losses['dropped'])} dropped", "Events lost while recording", "chip-warning"))
     return items

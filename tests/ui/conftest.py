@@ -147,6 +147,7 @@ class Served:
         self.process.send_signal(signal.SIGINT)
         code = self.process.wait(timeout=20)
         self._reader.join(timeout=5)
+        self.process.stdout.close()
         return code
 
 

@@ -58,7 +58,7 @@ def test_values_are_in_the_unit_of_their_header(usual):
     data = bottlenecks.data(usual, {"by": "op"})
     columns, rows = bottlenecks.table_view(data, "abc")
     header = next(c["headerName"] for c in columns if c["field"] == "self")
-    assert header == "self/step, µs"
+    assert header == "self a step, µs"
     row = next(r for r in rows if r["name"] == "aten::add_")
     assert row["self"] == pytest.approx(60.0)
     assert (row["launches"], row["calls"]) == (30, 30)

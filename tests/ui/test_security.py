@@ -37,7 +37,8 @@ def test_nothing_without_the_cookie(client, path):
 
 def test_everything_with_it(known):
     assert known.get("/_dash-layout", base_url=BASE).status_code == 200
-    assert known.get("/assets/app.js", base_url=BASE).status_code == 200
+    with known.get("/assets/app.js", base_url=BASE) as reply:
+        assert reply.status_code == 200
 
 
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", TOKEN[:-1], "é"])

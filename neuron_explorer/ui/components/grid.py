@@ -48,7 +48,7 @@ def number_column(field: str, title: str, digits: int = 0, tip: str = "", **extr
 
 def share_column(field: str = "share", title: str = "share, %", tip: str = "") -> dict[str, Any]:
     """A share in per cent with a bar behind it."""
-    return number_column(field, title, 1, tip, cellRenderer="NxShare", width=84, cellClass=["num", "share"])
+    return number_column(field, title, 1, tip, cellRenderer="NxShare", width=92, cellClass=["num", "share"])
 
 
 def time_unit(values: Iterable[float | None]) -> tuple[int, str]:

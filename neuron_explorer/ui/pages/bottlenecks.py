@@ -205,10 +205,10 @@ def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], 
     steps = max(d.table.selection.steps, 1)
     size, unit = g.time_unit([row.total_ns / steps for row in rows] + [row.self_ns / steps for row in rows])
     median_size, median_unit = g.time_unit([row.median_ns for row in rows])
-    a_step = "/step" if per_step else ""
+    a_step = " a step" if per_step else ""
     calls_digits = 0 if all(row.calls % steps == 0 and row.launches % steps == 0 for row in rows) else 1
     costs = [
-        g.number_column("self", f"self{a_step}, {unit}", 3, "Time outside nested events", width=96),
+        g.number_column("self", f"self{a_step}, {unit}", 3, "Time outside nested events", width=112),
         g.share_column(tip=f"Self time over {d.table.selection.whole_text}"),
         g.number_column("total", f"total{a_step}, {unit}", 3, _TOTAL_TIPS[d.by], width=96),
         g.number_column("launches", f"launches{a_step}", calls_digits,
@@ -229,7 +229,7 @@ def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], 
             *costs, median, module, phase, g.text_column("function", "function", width=140), show,
         ],
         "op": [
-            g.text_column("name", "operator", width=240, flex=1, minWidth=180, pinned="left"),
+            g.text_column("name", "operator", flex=1, minWidth=220),
             *costs, median, phase, module, show,
         ],
         "op_shape": [
@@ -239,7 +239,7 @@ def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], 
             *costs, median, phase, show,
         ],
         "module": [
-            g.text_column("module", "module", width=300, flex=1, minWidth=200, pinned="left"),
+            g.text_column("module", "module", flex=1, minWidth=220),
             *costs, phase, show,
         ],
     }[d.by]  # fmt: skip
