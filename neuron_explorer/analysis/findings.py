@@ -177,24 +177,19 @@ def _waits(breakdown: Breakdown, lines: Table) -> list[Finding]:
     return found
 
 
-def _where(row: Row) -> str:
-    return f"{row.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{row.line}"
-
-
 def _dominant_line(breakdown: Breakdown, lines: Table) -> list[Finding]:
     rows = [r for r in lines.rows if r.file and r.launches > 0]
     if not rows or rows[0].share < DOMINANT_LINE or len(rows) < 2:
         return []
     top = rows[0]
-    code = f": {top.code}" if top.code else ""
     launches = top.launches_per_step if breakdown.steps else top.launches
-    unit = " a step" if breakdown.steps else ""
     return [
         Finding(
             "line",
             "cost",
             f"One line takes {q.share(top.share)} {_of(breakdown)}",
-            f"{_where(top)}{code} ({_amount(breakdown, top.self_ns)}, {q.per_step(launches)} launches{unit})",
+            f"{_amount(breakdown, top.self_ns)} in {q.per_step(launches)} launches"
+            + (f": {top.code}" if top.code else ""),
             f"up to {q.share(top.share)} {_of(breakdown)}",
             top.share,
             top.file,
@@ -221,7 +216,7 @@ def _small_launches(breakdown: Breakdown, lines: Table) -> list[Finding]:
             "launches",
             "cost",
             "One line launches many small operators",
-            f"{q.per_step(best.launches_per_step)} launches a step at {_where(best)}, {q.duration(each)} each; "
+            f"{q.per_step(best.launches_per_step)} launches a step, {q.duration(each)} each; "
             "fusing or batching them (foreach, fused, torch.compile) cuts their fixed cost.",
             f"part of {q.share(best.share)} {_of(breakdown)}",
             best.share * 0.5,

@@ -144,7 +144,8 @@ def _inside_data_wait(trace: Trace, on_main: str) -> dict[str, int]:
     rows = trace.sql_arrow(
         "SELECT e.kind AS kind, e.phase AS phase, "
         'CAST(sum(greatest(e."self", 0)) AS BIGINT) AS ns '
-        f'FROM (SELECT "start", kind, {_PHASE} AS phase, "self" FROM events WHERE {on_main} AND {kinds_sql(WORK_KINDS)}) e '
+        f'FROM (SELECT "start", kind, {_PHASE} AS phase, "self" FROM events '
+        f"WHERE {on_main} AND {kinds_sql(WORK_KINDS)}) e "
         f"ASOF JOIN (SELECT \"start\", duration FROM events WHERE {on_main} AND kind = 'data_wait' "
         'AND duration >= 0) w ON e."start" >= w."start" '
         'WHERE e."start" < w."start" + w.duration GROUP BY ALL'
