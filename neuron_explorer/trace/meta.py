@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ..errors import BadTraceError
@@ -82,7 +83,7 @@ def parse(raw: bytes, shown: str) -> dict[str, Any]:
     if len(raw) > MAX_METADATA_BYTES:
         raise BadTraceError(f"{shown} is damaged: its metadata is {len(raw):,} bytes long.")
     try:
-        document = json.loads(raw)
+        document = json.loads(raw, parse_int=_bounded, parse_float=_finite, parse_constant=_refused)
     except (ValueError, RecursionError):
         raise BadTraceError(f"{shown} is damaged: its metadata cannot be read.") from None
     version = document.get("schema_version") if isinstance(document, dict) else None
@@ -99,6 +100,9 @@ def parse(raw: bytes, shown: str) -> dict[str, Any]:
             raise BadTraceError(f"{shown} is damaged: '{name}' of its metadata is of the wrong type.")
     if len(document.get("lanes", ())) > MAX_LANES:
         raise BadTraceError(f"{shown} is damaged: it claims more than {MAX_LANES:,} lanes.")
+    document["lanes"] = [
+        {**_scalars(e), **asdict(_lane(i, e))} for i, e in enumerate(document.get("lanes", ())) if isinstance(e, dict)
+    ]
     for name in ("capabilities", "counts", "steps", "attribution"):
         document[name] = default_metadata()[name] | document.get(name, {})
     return default_metadata(document)
@@ -108,7 +112,7 @@ def typed(document: Mapping[str, Any]) -> TraceMeta:
     """The typed view of a document that ``parse`` has checked."""
     plain = {k: document[k] for k in _SHAPES if k not in ("lanes", "capabilities")}
     return TraceMeta(
-        lanes=tuple(_lane(i, e) for i, e in enumerate(document["lanes"]) if isinstance(e, dict)),
+        lanes=tuple(_lane(i, e) for i, e in enumerate(document["lanes"])),
         capabilities={
             str(k): Capability(v.get("observed") is True, str(v.get("reason", "")))
             for k, v in document["capabilities"].items()
@@ -116,6 +120,28 @@ def typed(document: Mapping[str, Any]) -> TraceMeta:
         },
         **plain,
     )
+
+
+def _bounded(digits: str) -> int:
+    value = int(digits) if len(digits) < 20 else 1 << 64
+    if abs(value) >= 1 << 63:
+        raise ValueError("a number that no column could hold")
+    return value
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError("not a finite number")
+    return value
+
+
+def _refused(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _scalars(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in entry.items() if v is None or isinstance(v, (str, int, float, bool))}
 
 
 def _lane(position: int, entry: Mapping[str, Any]) -> Lane:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ..errors import NeuronExplorerError
+from ..errors import BadTraceError, NeuronExplorerError
 from . import schema
+from .sniff import printable
 from .write import default_value
 
 if TYPE_CHECKING:
@@ -26,10 +27,12 @@ _SQL_TYPES: Final = {
 }
 
 
-def connect(path: Path, present: Sequence[str]) -> duckdb.DuckDBPyConnection:
+def connect(path: Path, columns: Mapping[str, bool]) -> duckdb.DuckDBPyConnection:
     """A locked connection with the views events, frames and sources over ``path``.
 
-    ``present`` names the columns that the file has; the others read as their default.
+    ``columns`` names the columns that the file has and tells which of them may hold nulls that
+    the schema does not know; what is missing or null reads as its default. Raises
+    ``BadTraceError`` when DuckDB cannot make sense of the file.
     """
     import duckdb
 
@@ -46,22 +49,28 @@ def connect(path: Path, present: Sequence[str]) -> duckdb.DuckDBPyConnection:
     )
     # Names with [, * or ? are patterns to DuckDB: the escaped form is opened, and both forms are checked.
     escaped = _literal(_escape_glob(os.fspath(path)))
-    columns = ", ".join(
-        f'"{c.name}"' if c.name in present else f'{_default_sql(c)} AS "{c.name}"' for c in schema.COLUMNS
-    )
     source = f"read_parquet({escaped}, hive_partitioning=false)"
-    for statement in (
-        f"SET allowed_paths=[{_literal(os.fspath(path))}, {escaped}]",
-        "SET python_enable_replacements=false",
-        "SET enable_external_access=false",
-        # Event rows have a start, table rows have -1; the column's statistics skip whole row groups.
-        f"CREATE VIEW events AS SELECT {columns} FROM {source} WHERE start >= 0",
-        f"CREATE VIEW frames AS SELECT id, parent, file, line, function FROM {source} "
-        "WHERE start < 0 AND kind = 'frame'",
-        f"CREATE VIEW sources AS SELECT file, text FROM {source} WHERE start < 0 AND kind = 'source'",
-        "SET lock_configuration=true",
-    ):
-        connection.execute(statement)
+    chosen = {c.name: _expression(c, columns) for c in schema.COLUMNS}
+
+    def picked(*names: str) -> str:
+        return ", ".join(f'{chosen[n]} AS "{n}"' for n in names)
+
+    try:
+        for statement in (
+            f"SET allowed_paths=[{_literal(os.fspath(path))}, {escaped}]",
+            "SET python_enable_replacements=false",
+            "SET enable_external_access=false",
+            # Events have a start, table rows have -1; the column's statistics skip whole row groups.
+            f"CREATE VIEW events AS SELECT {picked(*schema.COLUMN_NAMES)} FROM {source} WHERE start >= 0",
+            f"CREATE VIEW frames AS SELECT {picked('id', 'parent', 'file', 'line', 'function')} FROM {source} "
+            "WHERE start < 0 AND kind = 'frame'",
+            f"CREATE VIEW sources AS SELECT {picked('file', 'text')} FROM {source} WHERE start < 0 AND kind = 'source'",
+            "SET lock_configuration=true",
+        ):
+            connection.execute(statement)
+    except duckdb.Error as error:
+        connection.close()
+        raise BadTraceError(f"{printable(path)} is damaged: {_first_line(error)}; copy it again.") from None
     return connection
 
 
@@ -78,7 +87,10 @@ def select(connection: duckdb.DuckDBPyConnection, statement: str, params: Sequen
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise QueryError("only a single SELECT can be run on a trace.")
         return _with_integers(cursor.sql(statement, params=list(params)).to_arrow_table())
-    except (duckdb.Error, pa.ArrowException) as error:
+    except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException,
+            duckdb.IOException, pa.ArrowException) as error:  # fmt: skip
+        raise UnreadableDataError(f"The trace holds data that this query cannot read: {_first_line(error)}.") from None
+    except duckdb.Error as error:
         raise QueryError(str(error)) from None
     finally:
         cursor.close()
@@ -100,6 +112,23 @@ class QueryError(NeuronExplorerError):
     """A query on a trace that is not a SELECT, or that failed."""
 
     exit_code = 2
+
+
+class UnreadableDataError(BadTraceError, QueryError):
+    """A query that met values it cannot work with: damaged text, numbers that overflow a sum."""
+
+    exit_code = 4
+
+
+def _expression(column: schema.Column, columns: Mapping[str, bool]) -> str:
+    if column.name not in columns:
+        return _default_sql(column)
+    quoted = f'"{column.name}"'
+    return f"coalesce({quoted}, {_default_sql(column)})" if columns[column.name] else quoted
+
+
+def _first_line(error: BaseException) -> str:
+    return printable(str(error).strip().split("\n")[0])[:200].rstrip(". ")
 
 
 def _default_sql(column: schema.Column) -> str:

@@ -70,7 +70,7 @@ def load(path: str | os.PathLike[str]) -> Trace:
         footer = parquet.metadata
         try:
             # Decoding the stored Arrow schema is where foreign or forged types show up.
-            columns = {field.name: field.type for field in parquet.schema_arrow}
+            columns = {field.name: field for field in parquet.schema_arrow}
         except (pa.ArrowException, ValueError, NotImplementedError) as error:
             raise BadTraceError(f"{shown} is damaged: {_first_line(error)}; copy it again.") from None
         raw = (footer.metadata or {}).get(schema.METADATA_KEY)
@@ -82,10 +82,10 @@ def load(path: str | os.PathLike[str]) -> Trace:
             )
         document = metadata_module.parse(raw, shown)
         _check_columns(columns, shown)
-        if len(set(columns)) != footer.num_columns:
+        if len(columns) != footer.num_columns:
             raise BadTraceError(f"{shown} is damaged: a column appears twice.")
         _check_rows(footer, file.stat().st_size, shown)
-        return Trace(file, document, footer, tuple(columns))
+        return Trace(file, document, footer, columns)
 
 
 class Trace:
@@ -97,7 +97,9 @@ class Trace:
         meta: the same, typed.
     """
 
-    def __init__(self, path: Path, document: dict[str, Any], footer: pq.FileMetaData, columns: tuple[str, ...]) -> None:
+    def __init__(
+        self, path: Path, document: dict[str, Any], footer: pq.FileMetaData, columns: dict[str, pa.Field]
+    ) -> None:
         """Use ``load``."""
         self.path = path
         self.metadata = document
@@ -175,7 +177,8 @@ class Trace:
         """As ``sql``, as an Arrow table and without importing pandas."""
         with self._lock:
             if self._connection is None:
-                self._connection = query.connect(self.path.absolute(), self._columns)
+                nullable = {n: f.nullable and n not in schema.TEXT_COLUMNS for n, f in self._columns.items()}
+                self._connection = query.connect(self.path.absolute(), nullable)
             connection = self._connection
         return query.select(connection, statement, params)
 
@@ -250,9 +253,9 @@ class Trace:
             # A reader per call: one must not be shared between threads.
             with pq.ParquetFile(os.fspath(self.path), metadata=self._footer) as file:
                 table = file.read_row_group(group, columns=present)
+            return pa.table({n: _conform(table, n) for n in names})
         except (pa.ArrowException, OSError, ValueError) as error:
             raise BadTraceError(f"{printable(self.path)} is damaged: {_first_line(error)}.") from None
-        return pa.table({n: _conform(table, n) for n in names})
 
 
 def _conform(table: pa.Table, name: str) -> Any:
@@ -264,12 +267,17 @@ def _conform(table: pa.Table, name: str) -> Any:
         array = pa.repeat(pa.scalar(value, plain), table.num_rows)
         return array.dictionary_encode() if column.type == "text" else array
     column = table[name]
-    if column.type == field.type:
-        return column
     if pa.types.is_dictionary(field.type):
-        value_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        return column.cast(value_type).cast(pa.string()).dictionary_encode()
-    return column.cast(field.type)
+        if column.type != field.type:
+            value_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            column = column.cast(value_type).cast(pa.string()).dictionary_encode()
+        for chunk in column.chunks:
+            chunk.dictionary.validate(full=True)  # pyarrow reads bytes that are no UTF-8 without a word
+        return column
+    if column.null_count:
+        value = default_value(next(c for c in schema.COLUMNS if c.name == name))
+        column = column.fill_null(pa.scalar(value, column.type))
+    return column if column.type == field.type else column.cast(field.type)
 
 
 def _filtered(table: pa.Table, kinds: list[str] | None, window: tuple[int, int] | None) -> pa.Table:
@@ -304,15 +312,15 @@ def _split_groups(footer: pq.FileMetaData) -> tuple[list[tuple[int, int | None]]
     return events, tables
 
 
-def _check_columns(columns: dict[str, pa.DataType], shown: str) -> None:
+def _check_columns(columns: dict[str, pa.Field], shown: str) -> None:
     required = {*schema.CORE_COLUMNS, "stack"}
     for column in schema.COLUMNS:
         found = columns.get(column.name)
         if found is None:
             if column.name in required:
                 raise BadTraceError(f"{shown} is damaged: the column '{column.name}' is missing.")
-        elif not _fits(column.type, found):
-            raise BadTraceError(f"{shown} is damaged: the column '{column.name}' is of type {found}.")
+        elif not _fits(column.type, found.type):
+            raise BadTraceError(f"{shown} is damaged: the column '{column.name}' is of type {found.type}.")
 
 
 def _fits(wanted: str, found: pa.DataType) -> bool:
@@ -321,7 +329,7 @@ def _fits(wanted: str, found: pa.DataType) -> bool:
         return pa.types.is_string(value) or pa.types.is_large_string(value)
     if wanted == "bool":
         return pa.types.is_boolean(found)
-    return pa.types.is_integer(found)
+    return pa.types.is_signed_integer(found) and found.bit_width <= int(wanted.removeprefix("int"))
 
 
 def _check_rows(footer: pq.FileMetaData, size: int, shown: str) -> None:
