@@ -76,7 +76,6 @@ def test_sql(trace):
         "LOAD httpfs",
         "SET enable_external_access = true",
         "RESET enable_external_access",
-        "PRAGMA database_list",
         "CREATE TABLE x AS SELECT 1",
         "EXPLAIN ANALYZE COPY (SELECT 1) TO 'x'",
         "SELECT * FROM statement",
