@@ -22,8 +22,8 @@ def main():
         x.relu()  # expect: aten::relu x1
         .sigmoid()  # expect: aten::sigmoid x1
         .sum(  # expect: aten::sum x1
-            dim=0,
-            keepdim=True,
+            0,
+            True,
         )
         .mul(x)  # expect: aten::mul x1
         .t()  # expect: aten::t x1
