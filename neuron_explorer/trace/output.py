@@ -116,7 +116,7 @@ def _prove_writable(spool: Path) -> None:
 
 
 def _check_leftover(spool: Path, *, overwrite: bool) -> None:
-    pid = _living_writer(spool)
+    pid = living_writer(spool)
     if pid is not None:
         raise OutputError(
             f"Process {pid} is recording to {spool.with_suffix('')} right now; choose another path, or wait."
@@ -141,7 +141,7 @@ def _remove_leftover(spool: Path) -> None:
         ) from None
 
 
-def _living_writer(spool: Path) -> int | None:
+def living_writer(spool: Path) -> int | None:
     """The process that writes ``spool`` now, None when it is gone (or its id was given to another)."""
     try:
         with open(spool / "session.json", "rb") as file:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import BadTraceError, OutputError
 from .convert import ConvertResult, convert
-from .output import _living_writer
+from .output import living_writer
 from .sniff import is_spool, printable
 
 __all__ = ["recover"]
@@ -36,7 +36,7 @@ def recover(
         if given.exists():
             raise BadTraceError(f"{printable(given)} has no unfinished recording beside it ({spool.name} is missing).")
         raise BadTraceError(f"{printable(given)} does not exist; give the .spool directory of a recording.")
-    writer = _living_writer(spool)
+    writer = living_writer(spool)
     if writer is not None:
         raise OutputError(f"Process {writer} is still recording to {printable(spool)}; end it first.")
     target = Path(output) if output is not None else _target(spool)

@@ -191,10 +191,10 @@ class Profile:
         if backend is None or self._pid != os.getpid():
             return
         if not self._paused:
+            if self._switches is not None:
+                self._switches.sample()  # before the mark: the counters belong to the step that ends
             now = backend.now()
             backend.add(STEP, "step", now, now, seq=self._step)
-            if self._switches is not None:
-                self._switches.sample()
             if self._sync is not None:
                 self._sync.start()  # if an accelerator is in use by now
         self._step += 1

@@ -23,7 +23,7 @@ MAX_SIGNATURES = 1 << 18
 MANY_FLOATS = 64
 _NO_WALK = Walk(0, 0, 0, False)
 _MAX_SEQUENCE = (1 << 63) - 1
-_TENSOR = struct.Struct("<IHHQQ")
+_TENSOR = struct.Struct("<IHHQQQ")  # as spool.TENSOR
 
 _TRACE_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -355,11 +355,11 @@ class ThreadEvents:
         import torch
 
         data = b""
-        for position, value in enumerate(values):
-            for tensor in value if isinstance(value, list | tuple) else (value,):
+        for argument, value in enumerate(values):
+            for position, tensor in enumerate(value if isinstance(value, list | tuple) else (value,)):
                 if type(tensor) in (torch.Tensor, torch.nn.Parameter):
                     storage, version = torch_private.storage_and_version(tensor)
-                    data += _TENSOR.pack(index, position, 0, storage, version)
+                    data += _TENSOR.pack(index, argument, position, storage, version, 0)
         try:
             if data:
                 os.write(self._tensors, data)
