@@ -25,12 +25,6 @@ PORT = 8050
 EVIL = "<script>window.hacked=1</script><img src=x onerror='window.hacked=1'>"
 LINK = '<a href="javascript:window.hacked=1">a</a><b>bold</b>'
 
-CHROMIUM = "/usr/bin/chromium"
-CHROMIUM_ARGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-
 
 def training(evil: bool = False):
     """Events, steps, sources and metadata of a small training run."""
@@ -157,23 +151,3 @@ def served(traces):
     server = Served(*(traces[key] for key in ("usual", "hostile", "stepless", "empty", "broken") if key != "broken"))
     yield server
     server.stop()
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Chromium; where it is missing the test is skipped, in CI it fails."""
-    missing = ""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing = "the Python package playwright is not installed"
-    if not missing and not Path(CHROMIUM).exists():
-        missing = f"{CHROMIUM} is not installed"
-    if missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGS)
-        yield chromium
-        chromium.close()

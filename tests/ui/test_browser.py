@@ -184,7 +184,7 @@ def test_a_line_leads_to_its_source_and_to_the_timeline(tab):
     made.page.locator(".lines-table a", has_text="model.py:2").click()
     made.page.wait_for_selector(".source-line-current")
     assert "y = a @ b" in made.page.locator(".source-line-current").inner_text()
-    made.page.locator(".ag-row a", has_text="train.py:5").click()
+    made.page.locator(".ag-row a", has_text="train.py:5").click()  # the last row, under the scroll bar
     made.page.wait_for_selector(".source-line-current:has-text('opt.step()')")
     assert "file=train.py&line=5" in made.page.url
     made.page.go_back()

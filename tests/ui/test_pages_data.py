@@ -190,3 +190,15 @@ def test_trace_ids_do_not_change_with_a_restart(traces):
     first, again = Registry([traces["usual"]]), Registry([traces["usual"]])
     assert first.entries() == again.entries()
     assert first.get("unknown") is None
+
+
+def test_a_slow_first_step_does_not_flatten_the_chart(usual):
+    from dataclasses import replace
+
+    step = overview.data(usual, {}).steps.steps[1]
+    steady = [replace(step, step=i, duration=100_000) for i in range(1, 9)]
+    slow = replace(step, step=0, duration=9_000_000, period="warmup")
+    figure = step_figure([slow, *steady], 100_000)
+    assert figure["layout"]["yaxis"]["range"] == [0, 130.0]
+    assert [a["text"] for a in figure["layout"]["annotations"]] == ["9.00 ms"]
+    assert "range" not in step_figure(steady, 100_000)["layout"]["yaxis"]

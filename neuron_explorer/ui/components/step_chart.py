@@ -14,6 +14,10 @@ from neuron_explorer.ui.components.card import card, note
 MOST_BARS: Final = 400
 """Above this, one bar stands for several steps (the slowest of them)."""
 
+CUT: Final = 3
+"""Bars above so many times the longest steady step are cut."""
+MOST_LABELS: Final = 6
+
 _GROUPS: Final = (
     ("steady", "steady", "#4c78a8", ""),
     ("warmup", "warm-up", "#8ea6c4", "/"),
@@ -42,6 +46,9 @@ def step_card(steps: StepTimes, trace_id: str) -> html.Section:
         extra.append(f"One bar is the slowest of {merged} steps. ")
     if len(shown) < len(steps.steps):
         extra.append(f"{q.plural(len(steps.steps) - len(shown), 'step')} without an end not shown. ")
+    cut = sum(s.duration > chart_top(bars) for s in bars)
+    if cut:
+        extra.append(f"{q.plural(cut, 'bar')} cut at the top: hover for the whole time. ")
     if steps.note:
         extra.append(f"{steps.note.capitalize()}. ")
     return card(
@@ -73,8 +80,19 @@ def _period(step: StepTime) -> str:
     return step.period if step.period in ("warmup", "compile") else "steady"
 
 
+def chart_top(steps: list[StepTime]) -> int:
+    """The longest time that the chart shows whole, in ns.
+
+    A first step is often fifty times a steady one. Such bars are cut (and labelled), so
+    that steady steps can be told apart.
+    """
+    longest = max((s.duration for s in steps), default=1)
+    steady = max((s.duration for s in steps if _period(s) == "steady"), default=longest)
+    return int(steady * 1.3) if longest > CUT * steady > 0 else longest
+
+
 def _unit(steps: list[StepTime]) -> tuple[int, str]:
-    return q.duration_unit(max((s.duration for s in steps), default=1))
+    return q.duration_unit(chart_top(steps))
 
 
 def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any]:
@@ -122,6 +140,17 @@ def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any
                 "line": {"dash": "dash", "width": 1, "color": "#7b8494"},
             }
         )  # fmt: skip
+    top = chart_top(steps)
+    over = [s for s in steps if s.duration > top]
+    apart = steps[1].step - steps[0].step if len(steps) > 1 else 1
+    labels = [
+        {
+            "x": s.step + 0.4 * apart, "y": top / size, "yanchor": "top", "xanchor": "left", "xshift": 3,
+            "showarrow": False,
+            "text": q.duration(s.duration), "font": {"size": 11},
+        }
+        for s in (over if len(over) <= MOST_LABELS else ())
+    ]  # fmt: skip
     axis = {"fixedrange": True, "zeroline": False, "showline": False, "automargin": True}
     whole = len(steps) <= 12
     return {
@@ -134,7 +163,8 @@ def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any
             "hoverlabel": {"align": "left", "font": {"size": 12}},
             "xaxis": {**axis, "showgrid": False, "tickformat": "d", **({"dtick": 1} if whole else {"nticks": 10}),
                       "title": {"text": "step", "standoff": 2, "font": {"size": 11}}},
-            "yaxis": {**axis, "rangemode": "tozero", "nticks": 5, "ticksuffix": "", "gridcolor": "#e3e6eb"},
-            "shapes": shapes,
+            "yaxis": {**axis, "rangemode": "tozero", "nticks": 5, "gridcolor": "#e3e6eb",
+                      **({"range": [0, top / size]} if over else {})},
+            "shapes": shapes, "annotations": labels,
         },
     }  # fmt: skip
