@@ -206,7 +206,10 @@ def test_metadata_of_wrong_types(
 ) -> None:
     """Every entry of the document in turn holds the value; each is refused in one line or read."""
     failures = []
-    for place in _places(honest()[1]):
+    document = honest()[1]
+    document["capabilities"] = {"stacks": document["capabilities"]["stacks"]}
+    document["lanes"] = document["lanes"][:1]  # one of each kind will do
+    for place in _places(document):
 
         def change(columns: Columns, metadata: dict[str, Any], place: tuple[Any, ...] = place) -> None:
             target: Any = metadata
@@ -217,7 +220,7 @@ def test_metadata_of_wrong_types(
         path = write(tmp_path / "trace.parquet", change)
         try:
             summed = value in SLOW_VALUES and (len(place) == 1 or place[0] in ("counts", "steps", "lanes"))
-            for command in (*INFO, *(SUMMARY if summed else ())):
+            for command in (INFO[0], *(SUMMARY if summed else ())):
                 code, out, err = invoke([*command, str(path)], monkeypatch, capsys)
                 assert code in (0, 4) and "Traceback" not in err, (command, code, err)
                 assert_harmless(out + err)
