@@ -1,4 +1,4 @@
-"""Compiles the C++ recorder for this torch and this Python, once, and loads it.
+"""Compiles the C++ recorder and the emulated device for this torch and this Python, once, and loads them.
 
 The result is kept in ``$NEURON_EXPLORER_CACHE``, else in the user's cache folder, under a
 name made of the torch version, the Python version and a hash of the sources. Processes that
@@ -19,21 +19,50 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from neuron_explorer.errors import NeuronExplorerError
 
-__all__ = ["NativeUnavailable", "cache_folder", "load"]
+__all__ = ["NativeUnavailable", "cache_folder", "load", "load_emulator"]
+
+_BUILD_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Extension:
+    """One extension module: its name, what messages call it, and how it is built."""
+
+    module: str
+    title: str
+    folder: Path
+    sources: tuple[str, ...]
+    libraries: tuple[str, ...]
+    optimise: str
+    duration: str
+
 
 _SOURCES = Path(__file__).parent / "src"
-_MODULE = "nx_recorder"
-_BUILD_SECONDS = 600
+RECORDER = Extension(
+    "nx_recorder", "native recorder", _SOURCES, ("recorder.cpp",), ("torch_cpu", "c10"), "-O2", "some 10 s"
+)
+EMULATOR = Extension(
+    "nx_emulator",
+    "emulated device",
+    _SOURCES / "emulator",
+    # The slow ones first: they are compiled side by side.
+    ("autocast.cpp", "kernels.cpp", "own_kernels.cpp", "host_view.cpp", "module.cpp", "counts.cpp", "device.cpp"),
+    ("torch_cpu", "c10", "torch_python"),
+    "-O1",
+    "some 30 s on two cores",
+)
 KNOWN_MINORS = ((3, 10), (3, 11), (3, 12), (3, 13))
 """Python minors whose frame layout ``frames.h`` knows."""
 
 
-class NativeUnavailable(NeuronExplorerError):  # noqa: N818 - a state, not a fault
+class NativeUnavailable(NeuronExplorerError):
     """There is no native recorder here.
 
     Attributes:
@@ -47,7 +76,7 @@ class NativeUnavailable(NeuronExplorerError):  # noqa: N818 - a state, not a fau
         self.advice = advice
 
 
-_loaded: ModuleType | None = None
+_loaded: dict[str, ModuleType] = {}
 
 
 def load() -> ModuleType:
@@ -57,18 +86,32 @@ def load() -> ModuleType:
         NativeUnavailable: no compiler, no Python headers, an unknown Python minor, another
             platform than Linux, or a failed build.
     """
-    global _loaded
-    if _loaded is not None:
-        return _loaded
-    _check_platform()
+    if RECORDER.module not in _loaded:
+        _check_platform()
+        _loaded[RECORDER.module] = _load(RECORDER)
+    return _loaded[RECORDER.module]
+
+
+def load_emulator() -> ModuleType:
+    """The emulated device, compiled first where that is needed; not registered yet.
+
+    Raises:
+        NativeUnavailable: as :func:`load`; every Python minor is known to it.
+    """
+    if EMULATOR.module not in _loaded:
+        _check_system(EMULATOR)
+        _loaded[EMULATOR.module] = _load(EMULATOR)
+    return _loaded[EMULATOR.module]
+
+
+def _load(extension: Extension) -> ModuleType:
     import torch
 
-    library = _cached_library(torch.__version__)
+    library = _cached_library(torch.__version__, extension)
     if not library.exists():
-        _build(library, Path(torch.__file__).parent, bool(torch._C._GLIBCXX_USE_CXX11_ABI))
+        _build(library, Path(torch.__file__).parent, bool(torch._C._GLIBCXX_USE_CXX11_ABI), extension)
     _check_owner(library)
-    _loaded = _import(library)
-    return _loaded
+    return _import(library, extension)
 
 
 def cache_folder() -> Path:
@@ -83,33 +126,37 @@ def cache_folder() -> Path:
 def _check_platform() -> None:
     if os.environ.get("NEURON_EXPLORER_NATIVE") == "0":
         raise NativeUnavailable("NEURON_EXPLORER_NATIVE=0 is set", "unset it to use the native recorder")
-    if not sys.platform.startswith("linux"):
-        raise NativeUnavailable(f"the native recorder needs Linux, this is {platform.system()}", "record on Linux")
-    if platform.python_implementation() != "CPython":
-        raise NativeUnavailable("the native recorder needs CPython", "use CPython")
+    _check_system(RECORDER)
     if sys.version_info[:2] not in KNOWN_MINORS:
         raise NativeUnavailable(
             f"the frame layout of Python {sys.version_info[0]}.{sys.version_info[1]} is not known",
             "use Python 3.10 to 3.13, or a newer neuron_explorer",
         )
+
+
+def _check_system(extension: Extension) -> None:
+    if not sys.platform.startswith("linux"):
+        raise NativeUnavailable(f"the {extension.title} needs Linux, this is {platform.system()}", "use Linux")
+    if platform.python_implementation() != "CPython":
+        raise NativeUnavailable(f"the {extension.title} needs CPython", "use CPython")
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise NativeUnavailable("the free-threaded build of Python is not supported", "use the default build")
 
 
-def _source_hash() -> str:
+def _source_hash(extension: Extension) -> str:
     digest = hashlib.sha256()
-    for path in sorted(_SOURCES.iterdir()):
+    for path in sorted(extension.folder.iterdir()):
         if path.suffix in (".h", ".cpp"):
             digest.update(path.name.encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _cached_library(torch_version: str) -> Path:
+def _cached_library(torch_version: str, extension: Extension = RECORDER) -> Path:
     tag = sysconfig.get_config_var("SOABI") or f"cp{sys.version_info[0]}{sys.version_info[1]}"
     version = f"{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}"
-    folder = f"torch-{torch_version}-py-{version}-{tag}-{_source_hash()}"
-    return cache_folder() / "native" / folder.replace(os.sep, "_") / f"{_MODULE}.so"
+    folder = f"torch-{torch_version}-py-{version}-{tag}-{_source_hash(extension)}"
+    return cache_folder() / "native" / folder.replace(os.sep, "_") / f"{extension.module}.so"
 
 
 def _check_owner(library: Path) -> None:
@@ -123,7 +170,7 @@ def _check_owner(library: Path) -> None:
             )
 
 
-def _build(library: Path, torch_folder: Path, new_abi: bool) -> None:
+def _build(library: Path, torch_folder: Path, new_abi: bool, extension: Extension = RECORDER) -> None:
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
     if not compiler or shutil.which(compiler.split()[0]) is None:
         raise NativeUnavailable("there is no C++ compiler", "install g++ (Debian: apt install g++)")
@@ -145,48 +192,74 @@ def _build(library: Path, torch_folder: Path, new_abi: bool) -> None:
         ) from None
     try:
         print(
-            "neuron-explorer: building the native recorder for this torch and Python (once, some 10 s) ...",
+            f"neuron-explorer: building the {extension.title} for this torch and Python (once, "
+            f"{extension.duration}) ...",
             file=sys.stderr,
             flush=True,
         )
-        _compile(compiler, work, headers, torch_folder, new_abi)
+        _compile(compiler, work, headers, torch_folder, new_abi, extension)
         library.parent.mkdir(exist_ok=True, mode=0o700)
         os.replace(work / library.name, library)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _compile(compiler: str, work: Path, headers: Path, torch_folder: Path, new_abi: bool) -> None:
+def _compile(compiler: str, work: Path, headers: Path, torch_folder: Path, new_abi: bool, extension: Extension) -> None:
     errors = ""
     for standard in ("c++20", "c++17"):
-        command = [
-            *compiler.split(), f"-std={standard}", "-O2", "-g0", "-fPIC", "-shared", "-DNDEBUG", "-w",
-            f"-D_GLIBCXX_USE_CXX11_ABI={int(new_abi)}",
-            f"-I{torch_folder / 'include'}", f"-I{headers}", str(_SOURCES / "recorder.cpp"),
-            f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-lc10", "-o", str(work / f"{_MODULE}.so"),
+        flags = [
+            f"-std={standard}", extension.optimise, "-g0", "-fPIC", "-DNDEBUG", "-w",
+            f"-D_GLIBCXX_USE_CXX11_ABI={int(new_abi)}", f"-I{torch_folder / 'include'}",
+            f"-I{torch_folder / 'include' / 'torch' / 'csrc' / 'api' / 'include'}", f"-I{headers}",
         ]  # fmt: skip
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise NativeUnavailable(f"the compiler did not run ({error})", "check CXX") from None
-        if done.returncode == 0:
+        failed = _compile_objects([*compiler.split(), *flags], work, extension)
+        if failed is None:
+            objects = [str(work / f"{source}.o") for source in extension.sources]
+            libraries = [f"-L{torch_folder / 'lib'}", *(f"-l{name}" for name in extension.libraries)]
+            target = str(work / f"{extension.module}.so")
+            failed = _run([*compiler.split(), "-shared", *objects, *libraries, "-o", target])
+        if failed is None:
             return
-        errors = errors or done.stderr
+        errors = errors or failed
     first = next((line for line in errors.splitlines() if "error" in line), errors.strip()[:300])
     log = work.parent / "build-failed.log"
     log.write_text(errors)
     raise NativeUnavailable(f"the build failed ({first.strip()[:300]})", f"see {log}")
 
 
-def _import(library: Path) -> ModuleType:
-    loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(library))
-    spec = importlib.util.spec_from_file_location(_MODULE, library, loader=loader)
+def _compile_objects(command: list[str], work: Path, extension: Extension) -> str | None:
+    """Compiles every source, some at a time. The first one's errors, or None."""
+
+    def compile_one(source: str) -> str | None:
+        return _run([*command, "-c", str(extension.folder / source), "-o", str(work / f"{source}.o")])
+
+    if len(extension.sources) == 1:
+        return compile_one(extension.sources[0])
+    # Each compiler takes up to a gigabyte.
+    with ThreadPoolExecutor(max_workers=max(1, min(os.cpu_count() or 1, 4))) as pool:
+        return next((errors for errors in pool.map(compile_one, extension.sources) if errors is not None), None)
+
+
+def _run(command: list[str]) -> str | None:
+    """What the compiler complained about, or None when it succeeded."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NativeUnavailable(f"the compiler did not run ({error})", "check CXX") from None
+    return None if done.returncode == 0 else done.stderr or "error without a message"
+
+
+def _import(library: Path, extension: Extension = RECORDER) -> ModuleType:
+    loader = importlib.machinery.ExtensionFileLoader(extension.module, str(library))
+    spec = importlib.util.spec_from_file_location(extension.module, library, loader=loader)
     assert spec is not None
     try:
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
     except ImportError as error:
-        raise NativeUnavailable(f"the built recorder does not load ({error})", f"delete {library.parent}") from None
+        raise NativeUnavailable(
+            f"the built {extension.title} does not load ({error})", f"delete {library.parent}"
+        ) from None
     return module

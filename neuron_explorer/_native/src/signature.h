@@ -170,7 +170,7 @@ struct SignatureWriter {
     else text.strides += "null";
     append_string(text.dtypes, dtype_name(c10::typeMetaToScalarType(t->dtype())));
     text.arguments += "null";
-    if (text.device.empty() && !t->is_python_dispatch()) text.device = t->device().str();
+    if (!t->is_python_dispatch()) device(t->device().str());
   }
 
   void value(const c10::IValue& v, const c10::Argument* argument) {
@@ -189,6 +189,14 @@ struct SignatureWriter {
   }
 
  private:
+  // Every device of the tensors once, the first tensor's first.
+  void device(const std::string& name) {
+    std::string known = " " + text.device + " ";
+    if (known.find(" " + name + " ") != std::string::npos) return;
+    if (!text.device.empty()) text.device += ' ';
+    text.device += name;
+  }
+
   void all_null() {
     text.shapes += "null";
     text.strides += "null";

@@ -1,0 +1,134 @@
+#include "host_view.h"
+
+#include <ATen/ATen.h>
+
+namespace nx {
+
+static c10::Storage make_storage(size_t bytes, c10::DataPtr data, c10::Allocator* allocator) {
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
+                                                            allocator, /*resizable=*/true));
+}
+
+static c10::DataPtr take(c10::StorageImpl* host) {
+  return host->set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
+}
+
+at::Tensor tensor_over(const c10::Storage& storage, c10::DispatchKey key, const at::Tensor& like) {
+  auto t = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), c10::DispatchKeySet(key), like.dtype());
+  auto* impl = t.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
+  if (like.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
+  if (like.is_conj()) t._set_conj(true);
+  if (like.is_neg()) t._set_neg(true);
+  return t;
+}
+
+c10::Storage HostView::host_storage(const at::Tensor& t, bool written) {
+  auto* storage = t.storage().unsafeGetStorageImpl();
+  for (auto& s : storages_)
+    if (s.device.unsafeGetStorageImpl() == storage) {
+      s.written = s.written || written;
+      return s.host;
+    }
+  void* data = storage->mutable_data();
+  size_t bytes = storage->nbytes();
+  c10::DataPtr pointer(data, nullptr, &c10::detail::deleteNothing, c10::Device(c10::DeviceType::CPU));
+  if (copy_ && bytes > 0) {
+    // The whole storage is copied, so that strides stay; what is counted is the tensor's own bytes.
+    pointer = c10::GetAllocator(c10::DeviceType::CPU)->allocate(bytes);
+    ::memcpy(pointer.get(), data, bytes);
+    data = pointer.get();
+  }
+  c10::Storage host = make_storage(bytes, std::move(pointer), c10::GetAllocator(c10::DeviceType::CPU));
+  storages_.push_back({t.storage(), host, data, true, written});
+  return host;
+}
+
+at::Tensor HostView::to_host(const at::Tensor& t, bool written) {
+  if (!is_neuron(t)) return t;
+  see(t.device());
+  for (auto& p : tensors_)
+    if (p.device.is_same(t)) {
+      if (written) host_storage(t, true);
+      return p.host;
+    }
+  at::Tensor view = tensor_over(host_storage(t, written), c10::DispatchKey::CPU, t);
+  tensors_.push_back({t, view});
+  return view;
+}
+
+bool HostView::is_argument(const at::Tensor& host) const {
+  for (auto& p : tensors_)
+    if (p.host.is_same(host)) return true;
+  if (!host.has_storage()) return false;
+  for (auto& s : storages_)
+    if (s.argument && s.host.unsafeGetStorageImpl() == host.storage().unsafeGetStorageImpl()) return true;
+  return false;
+}
+
+at::Tensor HostView::to_device(const at::Tensor& t) {
+  if (!t.defined() || t.device().type() != c10::DeviceType::CPU) return t;
+  for (auto& p : tensors_)
+    if (p.host.is_same(t)) return p.device;
+  TORCH_CHECK(t.layout() == at::kStrided && t.has_storage(), "neuron has no ", t.layout(), " tensors, only strided ones");
+  auto* storage = t.storage().unsafeGetStorageImpl();
+  for (auto& s : storages_)
+    if (s.host.unsafeGetStorageImpl() == storage) return tensor_over(s.device, c10::DispatchKey::PrivateUse1, t);
+  size_t bytes = storage->nbytes();
+  c10::DataPtr taken;
+  if (bytes == 0) {
+    taken = c10::DataPtr(nullptr, nullptr, &c10::detail::deleteNothing, device_);
+  } else if (copy_) {
+    taken = g_allocator.allocate_on(bytes, device_.index());
+    ::memcpy(taken.get(), storage->data(), bytes);
+  } else {
+    taken = adopt(take(storage), bytes, device_.index());
+  }
+  c10::Storage fresh = make_storage(bytes, std::move(taken), &g_allocator);
+  // Further results over the same storage find it here.
+  storages_.push_back({fresh, t.storage(), nullptr, false, false});
+  return tensor_over(fresh, c10::DispatchKey::PrivateUse1, t);
+}
+
+void HostView::finish_storage(StoragePair& s) {
+  auto* host = s.host.unsafeGetStorageImpl();
+  auto* device = s.device.unsafeGetStorageImpl();
+  size_t bytes = host->nbytes();
+  if (host->data() != s.data || bytes != device->nbytes()) {
+    c10::DataPtr taken;
+    if (copy_ || bytes == 0) {
+      taken = g_allocator.allocate_on(bytes, device->device().index());
+      if (bytes > 0) ::memcpy(taken.get(), host->data(), bytes);
+    } else {
+      taken = adopt(take(host), bytes, device->device().index());
+    }
+    device->set_data_ptr_noswap(std::move(taken));
+    device->set_nbytes(bytes);
+  } else if (copy_ && bytes > 0 && (s.written || ::memcmp(device->data(), host->data(), bytes) != 0)) {
+    // Some operators write to arguments that their schema calls read-only (running statistics).
+    ::memcpy(device->mutable_data(), host->data(), bytes);
+  }
+}
+
+void HostView::finish() {
+  for (auto& s : storages_)
+    if (s.argument) finish_storage(s);
+  for (auto& p : tensors_) {
+    auto* from = p.host.unsafeGetTensorImpl();
+    auto* to = p.device.unsafeGetTensorImpl();
+    if (to->sizes() != from->sizes() || to->strides() != from->strides() || to->storage_offset() != from->storage_offset())
+      to->set_sizes_and_strides(from->sizes(), from->strides(), from->storage_offset());
+  }
+}
+
+void HostView::see(c10::Device d) {
+  if (!has_device_) {
+    device_ = d;
+    has_device_ = true;
+    return;
+  }
+  TORCH_CHECK(device_ == d, "Expected all tensors to be on the same device, but found at least two devices, ", device_.str(),
+              " and ", d.str(), "!");
+}
+
+}  // namespace nx

@@ -1,0 +1,62 @@
+// The arguments of one call as the CPU sees them, and its results as the device's tensors.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "device.h"
+
+namespace nx {
+
+inline bool is_neuron(const at::Tensor& t) { return t.defined() && t.device().type() == kNeuron; }
+
+// A new tensor over `storage` with the dtype, sizes and strides of `like`.
+at::Tensor tensor_over(const c10::Storage& storage, c10::DispatchKey key, const at::Tensor& like);
+
+class HostView {
+ public:
+  // With `copy` the bytes travel, as they do when the device falls back to the CPU; without,
+  // the CPU works on the device's memory.
+  explicit HostView(bool copy) : copy_(copy) {}
+
+  at::Tensor to_host(const at::Tensor& t, bool written = false);
+  at::Tensor to_device(const at::Tensor& t);
+
+  // After a call that writes to its arguments: what the CPU wrote or resized becomes the device's.
+  void finish();
+
+  // Whether `host` is, or lies over, an argument of the call.
+  bool is_argument(const at::Tensor& host) const;
+
+  // All tensors of one call lie on one device.
+  void see(c10::Device d);
+  bool has_device() const { return has_device_; }
+  c10::Device device() const { return device_; }
+  void default_device(c10::Device d) {
+    if (!has_device_) see(d);
+  }
+
+ private:
+  struct StoragePair {
+    c10::Storage device;
+    c10::Storage host;
+    const void* data;  // where the host storage lay before the call
+    bool argument;
+    bool written;
+  };
+  struct TensorPair {
+    at::Tensor device;
+    at::Tensor host;
+  };
+  c10::Storage host_storage(const at::Tensor& t, bool written);
+  void finish_storage(StoragePair& s);
+
+  bool copy_;
+  bool has_device_ = false;
+  c10::Device device_{kNeuron, 0};
+  std::vector<StoragePair> storages_;
+  std::vector<TensorPair> tensors_;
+};
+
+}  // namespace nx

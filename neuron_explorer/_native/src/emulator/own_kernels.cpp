@@ -1,0 +1,209 @@
+// Operators that torch leaves to every backend, or whose CPU kernel is not the definition.
+#include "kernels.h"
+
+#include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "counts.h"
+#include "device.h"
+#include "host_view.h"
+
+namespace nx {
+
+// The CPU's operators inside one of the device's are not recorded and not cast.
+struct Quiet {
+  at::DisableRecordFunctionGuard unrecorded;
+  c10::impl::ExcludeDispatchKeyGuard uncast{c10::autocast_dispatch_keyset};
+};
+
+// The current device while a tensor is made on another.
+class OnDevice {
+ public:
+  explicit OnDevice(const std::optional<at::Device>& device) : old_(t_device) {
+    if (!device.has_value() || !device->has_index()) return;
+    check_index(device->index());
+    t_device = device->index();
+  }
+  ~OnDevice() { t_device = old_; }
+
+ private:
+  c10::DeviceIndex old_;
+};
+
+static void check_layout(const std::optional<at::Layout>& layout) {
+  TORCH_CHECK(!layout.has_value() || *layout == at::kStrided, "neuron has no ", *layout, " tensors, only strided ones");
+}
+
+static at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                                      std::optional<at::Device> device, std::optional<bool>, std::optional<at::MemoryFormat> format) {
+  check_layout(layout);
+  OnDevice there(device);
+  return at::detail::empty_generic(size, &g_allocator, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                   c10::dtype_or_default(dtype), format);
+}
+
+static at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
+                                std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
+  check_layout(layout);
+  OnDevice there(device);
+  return at::detail::empty_strided_generic(size, stride, &g_allocator, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                           c10::dtype_or_default(dtype));
+}
+
+static at::Tensor& set_source_storage(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
+  return at::native::set_storage_cpu_(self, std::move(source), offset, size, stride);
+}
+static at::Tensor& set_empty(at::Tensor& self) {
+  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
+                                                            g_allocator.allocate_on(0, self.device().index()), &g_allocator, true));
+  self.set_(storage, 0, {0}, {1});
+  return self;
+}
+static void record_stream(at::Tensor&, at::Stream) {}
+
+static at::Tensor host(const at::Tensor& t, HostView& v) { return v.to_host(t); }
+
+static at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                              at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                              at::IntArrayRef output_padding, int64_t groups) {
+  std::vector<c10::IValue> key = {input, weight, stride, padding, dilation, transposed, groups};
+  use_artifact("aten::convolution", key);
+  HostView v(false);
+  Quiet quiet;
+  std::optional<at::Tensor> b;
+  at::Tensor x = host(input, v), w = host(weight, v);
+  if (bias.has_value() && bias->defined()) b = host(*bias, v);
+  return v.to_device(at::convolution(x, w, b, stride, padding, dilation, transposed, output_padding, groups));
+}
+
+static std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
+    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride, at::IntArrayRef padding,
+    at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask) {
+  std::vector<c10::IValue> key = {grad, input, weight, stride, padding, dilation, transposed, groups};
+  use_artifact("aten::convolution_backward", key);
+  HostView v(false);
+  Quiet quiet;
+  int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
+  auto out = at::convolution_backward(host(grad, v), host(input, v), host(weight, v), at::IntArrayRef({channels}), stride, padding,
+                                      dilation, transposed, output_padding, groups, mask);
+  auto back = [&](const at::Tensor& t) { return t.defined() ? v.to_device(t) : t; };
+  return {back(std::get<0>(out)), back(std::get<1>(out)), back(std::get<2>(out))};
+}
+
+static int64_t sdp_choice(const at::Tensor&, const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, double dropout,
+                          bool, std::optional<double>, bool) {
+  return dropout > 0 ? 0 /* math */ : 4 /* overrideable */;
+}
+
+using Attention = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>;
+
+// The fused attention of the device, as the mathematical definition on the CPU.
+static Attention attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           const std::optional<at::Tensor>& bias, double, bool causal, bool, std::optional<double> scale) {
+  std::vector<c10::IValue> k = {query, key, value, causal};
+  use_artifact("aten::_scaled_dot_product_fused_attention_overrideable", k);
+  HostView v(false);
+  Quiet quiet;
+  at::Tensor q = host(query, v), kk = host(key, v), vv = host(value, v);
+  std::optional<at::Tensor> b;
+  if (bias.has_value() && bias->defined()) b = host(*bias, v);
+  auto out = std::get<0>(at::_scaled_dot_product_attention_math(q, kk, vv, b, 0.0, causal, std::nullopt, scale));
+  at::Tensor lse = at::empty({query.size(0), query.size(1), query.size(2)}, q.options().dtype(at::kFloat)).zero_();
+  at::Tensor none = at::empty({0}, q.options().dtype(at::kLong));
+  return {v.to_device(out), v.to_device(lse), at::Tensor(), at::Tensor(), query.sym_size(2), key.sym_size(2),
+          v.to_device(none), v.to_device(at::empty({0}, q.options().dtype(at::kLong))), at::Tensor()};
+}
+
+static std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
+    const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& bias,
+    std::array<bool, 4> mask, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt,
+    double, bool causal, const at::Tensor&, const at::Tensor&, std::optional<double> scale) {
+  std::vector<c10::IValue> k = {grad, query, key, value, causal};
+  use_artifact("aten::_scaled_dot_product_fused_attention_overrideable_backward", k);
+  HostView v(false);
+  Quiet quiet;
+  // The gradient of the definition, through autograd on the CPU's tensors.
+  c10::impl::IncludeDispatchKeyGuard with(c10::autograd_dispatch_keyset);
+  c10::impl::ExcludeDispatchKeyGuard never(c10::DispatchKeySet{});
+  c10::impl::LocalDispatchKeySet tls = c10::impl::tls_local_dispatch_key_set();
+  c10::impl::ForceDispatchKeyGuard plain(tls.included_, tls.excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  at::AutoGradMode on(true);
+  std::vector<at::Tensor> in = {host(query, v).detach().requires_grad_(mask[0]), host(key, v).detach().requires_grad_(mask[1]),
+                                host(value, v).detach().requires_grad_(mask[2])};
+  std::optional<at::Tensor> b;
+  if (bias.defined()) {
+    b = host(bias, v).detach().requires_grad_(mask[3]);
+    in.push_back(*b);
+  }
+  auto out = std::get<0>(at::_scaled_dot_product_attention_math(in[0], in[1], in[2], b, 0.0, causal, std::nullopt, scale));
+  std::vector<at::Tensor> wanted;
+  for (auto& t : in)
+    if (t.requires_grad()) wanted.push_back(t);
+  std::vector<at::Tensor> grads;
+  out.backward(host(grad, v), false, false, wanted);
+  auto back = [&](size_t i) {
+    if (i >= in.size() || !in[i].grad().defined()) return at::Tensor();
+    return v.to_device(in[i].grad().detach());
+  };
+  return {back(0), back(1), back(2), back(3)};
+}
+
+static std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
+                                                                const at::Tensor& cx, const std::optional<at::Tensor>& input_bias,
+                                                                const std::optional<at::Tensor>& hidden_bias) {
+  HostView v(false);
+  Quiet quiet;
+  at::Tensor gates = host(input_gates, v) + host(hidden_gates, v);
+  if (input_bias.has_value() && input_bias->defined()) gates = gates + host(*input_bias, v);
+  if (hidden_bias.has_value() && hidden_bias->defined()) gates = gates + host(*hidden_bias, v);
+  auto parts = gates.chunk(4, 1);
+  at::Tensor i = parts[0].sigmoid(), f = parts[1].sigmoid(), g = parts[2].tanh(), o = parts[3].sigmoid();
+  at::Tensor c = f * host(cx, v) + i * g;
+  at::Tensor h = o * c.tanh();
+  return {v.to_device(h), v.to_device(c), v.to_device(at::cat({i, f, g, o}, 1))};
+}
+
+static std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const std::optional<at::Tensor>& grad_h,
+                                                                         const std::optional<at::Tensor>& grad_c, const at::Tensor& cx,
+                                                                         const at::Tensor& cy, const at::Tensor& workspace, bool has_bias) {
+  if (!(grad_h.has_value() && grad_h->defined()) && !(grad_c.has_value() && grad_c->defined())) return {};
+  HostView v(false);
+  Quiet quiet;
+  auto parts = host(workspace, v).chunk(4, 1);
+  at::Tensor i = parts[0], f = parts[1], g = parts[2], o = parts[3], c = host(cy, v).tanh();
+  at::Tensor gh = grad_h.has_value() && grad_h->defined() ? host(*grad_h, v) : at::zeros_like(c);
+  at::Tensor gc = gh * o * (1 - c * c);
+  if (grad_c.has_value() && grad_c->defined()) gc = gc + host(*grad_c, v);
+  at::Tensor gates = at::cat({gc * g * i * (1 - i), gc * host(cx, v) * f * (1 - f), gc * i * (1 - g * g), gh * c * o * (1 - o)}, 1);
+  at::Tensor bias = has_bias ? v.to_device(gates.sum(0)) : at::Tensor();
+  at::Tensor out_c = v.to_device(gc * f);
+  return {v.to_device(gates), out_c, bias};
+}
+
+// ---------------------------------------------------------------- registration
+
+void register_own_kernels(torch::Library& aten, std::unordered_set<std::string>& taken) {
+  auto own = [&](const char* name, torch::CppFunction&& f) {
+    aten.impl(name, std::move(f));
+    taken.insert(name);
+  };
+  own("empty.memory_format", torch::CppFunction(empty_memory_format));
+  own("empty_strided", torch::CppFunction(empty_strided));
+  own("set_.source_Storage_storage_offset", torch::CppFunction(set_source_storage));
+  own("set_", torch::CppFunction(set_empty));
+  own("set_.source_Storage", torch::CppFunction(static_cast<at::Tensor& (*)(at::Tensor&, at::Storage)>(at::native::set_)));
+  own("set_.source_Tensor", torch::CppFunction(at::native::set_tensor_));
+  own("record_stream", torch::CppFunction(record_stream));
+  own("convolution_overrideable", torch::CppFunction(convolution));
+  own("convolution_backward_overrideable", torch::CppFunction(convolution_backward));
+  own("_fused_sdp_choice", torch::CppFunction(sdp_choice));
+  own("_scaled_dot_product_fused_attention_overrideable", torch::CppFunction(attention));
+  own("_scaled_dot_product_fused_attention_overrideable_backward", torch::CppFunction(attention_backward));
+  own("_thnn_fused_lstm_cell", torch::CppFunction(lstm_cell));
+  own("_thnn_fused_lstm_cell_backward_impl", torch::CppFunction(lstm_cell_backward));
+}
+
+}  // namespace nx

@@ -1,0 +1,168 @@
+"""``torch.compile(backend="neuron")`` on the emulated device.
+
+Dynamo and AOTAutograd do what they do on the device; then the graph is checked for what the
+device refuses (symbolic dimensions) and runs operator by operator, as one launch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from neuron_explorer.neuron.emulator import Settings
+from neuron_explorer.neuron.emulator.artifacts import ArtifactCache
+
+DYNAMIC_TRUE = (
+    "torch.compile(dynamic=True) is not supported by the neuron backend: it compiles for static shapes. "
+    "Use dynamic=False; each new shape then compiles once (pad or bucket the inputs to keep shapes few)."
+)
+SYMBOLIC = (
+    "[NCC_EMOD025] the graph has a dynamic dimension ({where}). After a second shape Dynamo marks a changing "
+    "dimension as dynamic, and the neuron compiler has no dynamic shapes. Use torch.compile(dynamic=False), or "
+    "pad or bucket the inputs."
+)
+
+
+@dataclass(frozen=True)
+class NeuronCompilationMetrics:
+    """One compiled graph; the field names are TorchNeuron's. Times are this machine's, in µs."""
+
+    graph_id: str
+    graph_name: str
+    model_name: str
+    has_collectives: bool
+    graph_node_count: int
+    timestamp: str
+    torch_neuronx_fx_passes_us: int
+    torch_neuronx_lower_us: int
+    torch_neuronx_compile_us: int
+
+
+class CompileMetrics:
+    """The compiled graphs of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._items: list[NeuronCompilationMetrics] = []
+
+    def add(self, item: NeuronCompilationMetrics) -> None:
+        with self._lock:
+            self._items.append(item)
+
+    def all(self) -> list[NeuronCompilationMetrics]:
+        with self._lock:
+            return list(self._items)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._items.clear()
+
+
+def make_backend(
+    native: ModuleType, settings: Settings, cache: ArtifactCache, metrics: CompileMetrics
+) -> Callable[..., Any]:
+    """The function that is registered as Dynamo's backend ``neuron``."""
+    numbers = itertools.count()
+
+    def compiler(stage: str, name: str, symbolic: str) -> Callable[..., Any]:
+        def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+            from torch._functorch.aot_autograd import make_boxed_func
+
+            start = time.perf_counter_ns()
+            where = _symbolic_dimension(graph, inputs)
+            if where is not None and symbolic == "error":
+                raise RuntimeError(SYMBOLIC.format(where=where))
+            checked = time.perf_counter_ns()
+            description = _describe(graph, inputs)
+            key = hashlib.sha256(description.encode()).hexdigest()[:16]
+            lowered = time.perf_counter_ns()
+            known = cache.graph(key, description, (lowered - start) / 1e6)
+            native.show_compilation(key, f"graph of {_operators(graph)} operators", "disk" if known else "miss")
+            metrics.add(
+                NeuronCompilationMetrics(
+                    graph_id=key,
+                    graph_name=f"{name}_{next(numbers)}_{stage}",
+                    model_name=name,
+                    has_collectives=any("_c10d" in str(node.target) for node in graph.graph.nodes),
+                    graph_node_count=_operators(graph),
+                    timestamp=str(time.time_ns()),
+                    torch_neuronx_fx_passes_us=(checked - start) // 1000,
+                    torch_neuronx_lower_us=(lowered - checked) // 1000,
+                    torch_neuronx_compile_us=(time.perf_counter_ns() - lowered) // 1000,
+                )
+            )
+            torch._dynamo.utils.counters["neuron"]["compiled_graphs"] += 1
+            return make_boxed_func(graph.forward)
+
+        return compile_graph
+
+    def neuron_backend(
+        graph: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        *,
+        options: dict[str, Any] | None = None,
+        mode: str | None = None,
+    ) -> Callable[..., Any]:
+        options = dict(options or {})
+        name = str(options.pop("model_name", "model"))
+        symbolic = str(options.pop("dynamic", settings.dynamic))
+        options.pop("fallback_execution", None)
+        if options:
+            raise ValueError(f"unknown options of the neuron backend: {', '.join(sorted(options))}")
+        if mode not in (None, "default"):
+            warnings.warn(f"the neuron backend knows only mode='default'; {mode!r} is ignored", stacklevel=2)
+        if _asked_for_dynamic():
+            raise RuntimeError(DYNAMIC_TRUE)
+        from torch._dynamo.backends.common import aot_autograd
+
+        return aot_autograd(
+            fw_compiler=compiler("forward", name, symbolic),
+            bw_compiler=compiler("backward", name, symbolic),
+            inference_compiler=compiler("inference", name, symbolic),
+        )(graph, inputs)
+
+    return neuron_backend
+
+
+def _asked_for_dynamic() -> bool:
+    """Whether the compilation under way was asked for with ``dynamic=True``."""
+    return not torch._dynamo.config.assume_static_by_default
+
+
+def _symbolic_dimension(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str | None:
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    for position, value in enumerate(inputs):
+        name = placeholders[position].name if position < len(placeholders) else f"input {position}"
+        if isinstance(value, torch.SymInt):
+            return f"{name} is {value}"
+        if isinstance(value, torch.Tensor):
+            for dimension, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt):
+                    return f"dimension {dimension} of {name} is {size}"
+    return None
+
+
+def _operators(graph: torch.fx.GraphModule) -> int:
+    return sum(node.op == "call_function" for node in graph.graph.nodes)
+
+
+def _describe(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
+    """The graph and the shapes that it is compiled for, as text: equal text, equal artifact."""
+    lines = []
+    for value in inputs:
+        if isinstance(value, torch.Tensor):
+            lines.append(f"input {value.dtype} {[str(size) for size in value.shape]}")
+        else:
+            lines.append(f"input {value}")
+    for node in graph.graph.nodes:
+        lines.append(f"{node.name} = {node.op} {node.target} {node.args} {node.kwargs}")
+    return "\n".join(lines)

@@ -1,0 +1,27 @@
+"""Registers the emulated device as TorchNeuron registers the real one.
+
+The order and the calls are torch's documented ones for a backend outside its tree:
+rename PrivateUse1, register the device module, generate ``.neuron()`` methods.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import torch
+
+from neuron_explorer.neuron.emulator import Settings, device_module, package
+
+
+def register(native: ModuleType, settings: Settings) -> None:
+    """Once per process; the caller has made sure that nothing real is replaced."""
+    torch.utils.rename_privateuse1_backend("neuron")
+    native.enable(settings.native_operators, settings.devices, settings.memory_bytes)
+    module = device_module.build(native)
+    torch._register_device_module("neuron", module)
+    sys.modules["torch.neuron"] = module
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+    )
+    package.install(native, settings)
