@@ -14,6 +14,7 @@ import typer
 from neuron_explorer.cli.demo import demo
 from neuron_explorer.cli.handover import Handover
 from neuron_explorer.cli.info import info
+from neuron_explorer.cli.readiness import readiness
 from neuron_explorer.cli.record import RecordCommand, record
 from neuron_explorer.cli.recover import recover
 from neuron_explorer.cli.redact import redact
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.command(cls=RecordCommand)(record)
 app.command()(info)
 app.command()(summary)
+app.command()(readiness)
 app.command()(serve)
 app.command()(recover)
 app.command()(redact)

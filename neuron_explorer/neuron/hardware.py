@@ -214,7 +214,7 @@ def _trn2() -> Chip:
         hbm=Figure(96 * GIB, "B", page, "the Explorer's glossary says 32 GB a core; 96 GiB over 8 cores are 12"),
         hbm_bandwidth=Figure(2.9e12, "B/s", page, "the NKI guide says 3 TB/s"),
         dma=Figure(3.5e12, "B/s", page, "8 cores of 368 GB/s are 2.9 TB/s"),
-        fp8="FP8 at twice the rate of bfloat16; `_scaled_mm` has no kernel; no MX formats",
+        fp8="FP8 at twice the rate of bfloat16; _scaled_mm has no kernel; no MX formats",
         fp8_native=True,
     )
 
@@ -239,7 +239,7 @@ def _trn3() -> Chip:
         hbm=Figure(144 * GIB, "B", page),
         hbm_bandwidth=Figure(4.9e12, "B/s", page, "the NKI guide says 4.7 TB/s; 8 DMA caps of 528 GB/s are 4.2"),
         dma=Figure(4.9e12, "B/s", page),
-        fp8="MXFP8 and MXFP4 through kernels of their own; `_scaled_mm` has no kernel",
+        fp8="MXFP8 and MXFP4 through kernels of their own; _scaled_mm has no kernel",
         fp8_native=False,
     )
 
