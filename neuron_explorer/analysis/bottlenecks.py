@@ -32,6 +32,9 @@ _FROM: Final = (
     "ON events.parent = callers.caller"
 )
 """Events, each with its caller where that is not an operator (a range, a backward node)."""
+# A fallback inside an operator has the operator's name: it is the same call.
+_CALL: Final = "(kind <> 'fallback' OR parent < 0 OR caller IS NOT NULL)"
+_CALLS: Final = f"count(*) FILTER ({_CALL})"
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,8 @@ def by_op(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection: 
     """A row per operator."""
     sel = selection or select(trace, period)
     sql = (
-        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, count(*) AS calls, {_LAUNCHES} AS launches, "
-        "median(duration) FILTER (duration >= 0) AS median_ns, "
+        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, {_LAUNCHES} AS launches, "
+        f"median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
         "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
         "list(DISTINCT module)[1:4096] AS modules "
         f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name"
@@ -104,8 +107,8 @@ def by_op_and_shape(
     """A row per operator, shapes and dtypes of its arguments."""
     sel = selection or select(trace, period)
     sql = (
-        f"SELECT name, shapes, dtypes, {_SELF} AS self_ns, {_total()} AS total_ns, count(*) AS calls, "
-        f"{_LAUNCHES} AS launches, median(duration) FILTER (duration >= 0) AS median_ns, "
+        f"SELECT name, shapes, dtypes, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, "
+        f"{_LAUNCHES} AS launches, median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
         "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
         "list(DISTINCT module)[1:4096] AS modules "
         f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name, shapes, dtypes"
@@ -144,8 +147,8 @@ def ops_on_line(
     """A row per operator that ran for one source line."""
     sel = selection or select(trace, period)
     sql = (
-        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, count(*) AS calls, {_LAUNCHES} AS launches, "
-        "median(duration) FILTER (duration >= 0) AS median_ns, "
+        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, {_LAUNCHES} AS launches, "
+        f"median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
         "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
         "list(DISTINCT module)[1:4096] AS modules "
         f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(_LINE_KINDS)} AND file = ? AND line = ? GROUP BY name"
@@ -197,7 +200,7 @@ def by_module(
 
 
 def _total() -> str:
-    return "CAST(coalesce(sum(duration) FILTER (duration >= 0), 0) AS BIGINT)"
+    return f"CAST(coalesce(sum(duration) FILTER (duration >= 0 AND {_CALL}), 0) AS BIGINT)"
 
 
 def _table(

@@ -11,7 +11,8 @@ import numpy as np
 from . import schema, spool
 from .arrays import distinct
 from .attribution import ATTRIBUTIONS, PHASES, Origins
-from .lookups import DATA_WAIT, DEVICE_COPY, DYNAMO, ENGINE, LAUNCH, READ_SCALAR, TO_COPY, Lookups
+from .device_work import DeviceWork, device_work
+from .lookups import DATA_WAIT, DYNAMO, ENGINE, LAUNCH, Lookups
 from .rows import Rows
 from .tensors import inputs_of
 from .write import Coded
@@ -25,7 +26,7 @@ _KIND_OF_RECORD: Final = np.array(
     [_CODE[k] for k in ("warning", "op", "autograd", "range", "step", "gc", "data_wait", "sync", "launch",
                         "counter", "warning", "range", "range", "range")]
 )  # fmt: skip
-_TIMED: Final = np.array([k in ("op", "autograd", "launch", "copy", "sync") for k in KINDS])
+_TIMED: Final = np.array([k in ("op", "autograd", "launch", "copy", "sync", "fallback") for k in KINDS])
 
 
 @dataclass
@@ -138,8 +139,14 @@ def _plain(
     process = np.array([t.process for t in threads])[thread]
     base = np.array([t.id_base for t in threads])[thread]
     record_kind = take(rows.kind)
-    name = take(rows.name)
     kind = _kinds(rows, lookups, picked)
+    work = device_work(rows, threads, lookups, picked, record_kind, _CODE)
+    kind[work.row] = work.kind
+    name, signature = take(rows.name), take(rows.signature)
+    if len(work.named):
+        name, signature = name.copy(), signature.copy()
+        name[work.named] = rows.name[work.after]
+        signature[work.named] = rows.signature[work.after]
     duration, own = _times(recording, rows, picked, tally)
     counters = kind == _CODE["counter"]
     if counters.any():
@@ -152,11 +159,10 @@ def _plain(
     line = frames.line[frame]
     attribution = take(origins.attribution)
     _count_attribution(tally, kind, own, attribution, frame)
-    signature = take(rows.signature)
     parent = take(rows.parent_index)
     stack, seq = take(origins.stack), take(rows.seq)
     numbered = (record_kind == spool.AUTOGRAD) | ((record_kind == spool.OP) & (take(rows.aux) > 0))
-    details, detail_texts = _details(recording, rows, picked, kind)
+    details, detail_texts = _details(recording, rows, picked, kind, work)
     values: dict[str, tuple[np.ndarray, Any]] = {
         "kind": (kind, KINDS),
         "name": (lookups.name[name], lookups.names),
@@ -197,12 +203,6 @@ def _kinds(rows: Rows, lookups: Lookups, picked: np.ndarray) -> np.ndarray:
     marked = np.flatnonzero((ranges | ops) & ((traits & (LAUNCH | DATA_WAIT | ENGINE | DYNAMO)) != 0))
     for trait, name in ((LAUNCH, "launch"), (DATA_WAIT, "data_wait"), (ENGINE, "autograd"), (DYNAMO, "range")):
         kind[marked[(traits[marked] & trait) != 0]] = _CODE[name]
-    if lookups.on_device.any():
-        signature = rows.signature[picked]
-        away = ops & lookups.on_device[signature]
-        kind[away & ((traits & READ_SCALAR) != 0)] = _CODE["sync"]
-        kind[away & ((traits & TO_COPY) != 0) & lookups.to_cpu[signature]] = _CODE["copy"]
-    kind[ops & ((traits & DEVICE_COPY) != 0)] = _CODE["copy"]
     return kind
 
 
@@ -268,13 +268,18 @@ def _name_steps(columns: dict[str, Any], order: np.ndarray | None, head: StepRow
     columns["name"] = Coded(codes, [*coded.values, *(f"step {n}" for n in head.number.tolist())])
 
 
-def _details(recording: Recording, rows: Rows, picked: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, list[str]]:
+def _details(
+    recording: Recording, rows: Rows, picked: np.ndarray, kind: np.ndarray, work: DeviceWork
+) -> tuple[np.ndarray, list[str]]:
     codes = np.full(len(picked), -1, np.int32)
     table: dict[str, int] = {}
     for row in np.flatnonzero((kind == _CODE["gc"]) | (kind == _CODE["counter"])).tolist():
         value, aux = int(rows.seq[picked[row]]), int(rows.aux[picked[row]])
         document = {"value": value} if kind[row] == _CODE["counter"] else {"generation": aux, "collected": value}
         codes[row] = table.setdefault(json.dumps(document), len(table))
+    for row, text in zip(work.row.tolist(), work.detail, strict=True):
+        if text:
+            codes[row] = table.setdefault(text, len(table))
     if recording.with_tensors:
         thread, index = rows.thread[picked], rows.index[picked]
         for position in distinct(thread).tolist():

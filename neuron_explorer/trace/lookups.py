@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,8 +27,21 @@ DEVICE_COPY: Final = 64
 GRAPH_ROOT: Final = 128
 ENGINE: Final = 256
 DYNAMO: Final = 512
+FALLBACK: Final = 1024
+COPY_TO_HOST: Final = 2048
+COPY_TO_DEVICE: Final = 4096
+ARTIFACT: Final = 8192
+COPY: Final = 16384
 
+NAMES_DEVICE: Final = re.compile(r'"((?:cpu|cuda|hpu|mps|mtia|neuron|npu|privateuseone|xla|xpu)(?::\d+)?)"')
 _LAUNCH_PREFIX: Final = "Torch-Compiled Region: "
+# What the emulated device says about its own work.
+_NEURON: Final = {
+    "neuron_cpu_fallback": FALLBACK,
+    "neuron::copy_to_host": COPY_TO_HOST,
+    "neuron::copy_to_device": COPY_TO_DEVICE,
+    "neuron::compile": ARTIFACT | COMPILING,
+}
 
 
 @dataclass(frozen=True)
@@ -51,8 +65,10 @@ class Lookups:
     compile_id: np.ndarray
     signature_texts: dict[str, TextTable]
     signature: dict[str, np.ndarray]
+    raw_signatures: list[tuple[str, ...]]  # per signature: its five texts, all devices in the last
     on_device: np.ndarray  # per signature: the first tensor is not on the CPU
-    to_cpu: np.ndarray  # per signature: an argument names the CPU
+    converts: np.ndarray  # per signature: from the CPU to a device that an argument names, or back
+    crosses: np.ndarray  # per signature: tensors of several devices
     frames: Frames
     files: TextTable
     functions: TextTable
@@ -78,7 +94,8 @@ def merge(processes: list[ProcessSpool], rules: PathRules) -> Lookups:
     all_names = ["", *(n for t in tables for n in t.names[1:])]
     signatures = [("",) * 5, *(s for t in tables for s in t.signatures[1:])]
     texts = {c: TextTable() for c in SIGNATURE_COLUMNS}
-    columns = {c: texts[c].codes(s[i] for s in signatures) for i, c in enumerate(SIGNATURE_COLUMNS)}
+    columns = {c: texts[c].codes(s[i] for s in signatures) for i, c in enumerate(SIGNATURE_COLUMNS[:-1])}
+    columns["device"] = texts["device"].codes(s[4].partition(" ")[0] for s in signatures)
     return Lookups(
         names=names,
         name=names.codes(all_names),
@@ -87,8 +104,10 @@ def merge(processes: list[ProcessSpool], rules: PathRules) -> Lookups:
         compile_id=compile_ids.codes(_compile_id(n) for n in all_names),
         signature_texts=texts,
         signature=columns,
+        raw_signatures=signatures,
         on_device=np.fromiter((bool(s[4]) and not s[4].startswith("cpu") for s in signatures), bool),
-        to_cpu=np.fromiter(('"cpu"' in s[3] for s in signatures), bool),
+        converts=np.fromiter((_converts(s[4], s[3]) for s in signatures), bool),
+        crosses=np.fromiter((" " in s[4] for s in signatures), bool),
         frames=_frames(tables, rules, files, functions),
         files=files,
         functions=functions,
@@ -96,6 +115,12 @@ def merge(processes: list[ProcessSpool], rules: PathRules) -> Lookups:
         module=modules.codes(["", *(p for t in tables for p in module_paths(t.modules)[1:])]),
         bases=bases,
     )
+
+
+def _converts(devices: str, arguments: str) -> bool:
+    """Whether an argument names a device of the other sort than the first tensor's."""
+    named = NAMES_DEVICE.search(arguments) if devices else None
+    return named is not None and (named[1] == "cpu") != (devices.partition(" ")[0] == "cpu")
 
 
 def globally(ids: np.ndarray, base: int, limit: int) -> np.ndarray:
@@ -124,11 +149,16 @@ def _frames(tables: list[Tables], rules: PathRules, files: TextTable, functions:
 def _traits(name: str) -> int:
     if name.startswith("aten::"):
         base = name.split(".", 1)[0]
-        if base in ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::equal"):
+        # Not aten::item and the like: they wait in the operator below them, which is counted.
+        if base in ("aten::_local_scalar_dense", "aten::equal"):
             return READ_SCALAR
+        if base == "aten::copy_":
+            return COPY
         if base in ("aten::_to_copy", "aten::to"):
             return TO_COPY
         return DEVICE_COPY if base in ("aten::_copy_from", "aten::_copy_from_and_resize") else 0
+    if name in _NEURON:
+        return _NEURON[name]
     if name.startswith("Optimizer.step#"):
         return OPTIMIZER_STEP
     if name.startswith(_LAUNCH_PREFIX):

@@ -51,6 +51,7 @@ CALLS = {
     "half": lambda: torch.ones(2, dtype=torch.bfloat16).neg(),
     "complex": lambda: torch.ones(2, dtype=torch.complex64).neg(),
     "optional tensors": lambda: torch.nn.functional.batch_norm(torch.ones(2, 3), None, None, training=True),
+    "two devices": lambda: torch.ones(2, device="meta").copy_(torch.ones(2)),
     "many numbers": lambda: torch.ones([1] * 40),
 }
 
@@ -68,6 +69,17 @@ def test_signatures_are_the_same(both, call):
         assert event.signature in shared
         for text in event.signature[:4]:
             assert isinstance(json.loads(text), list)
+
+
+def test_devices_are_listed_once_the_first_tensors_first(both):
+    def body():
+        torch.ones(2, device="meta").copy_(torch.ones(2))
+        torch.cat([torch.ones(2), torch.ones(2)])
+
+    for events in both(body).values():
+        devices = {e.name: e.signature[4] for e in events}
+        assert devices["aten::copy_"] == "meta cpu"
+        assert devices["aten::cat"] == "cpu"
 
 
 def test_lines_and_modules_are_the_same(both):

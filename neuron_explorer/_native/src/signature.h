@@ -30,23 +30,23 @@ inline bool has_plain_strides(const c10::TensorImpl* t) {
 }
 
 inline uint64_t hash_tensor(uint64_t h, const c10::TensorImpl* t) {
-  if (t == c10::UndefinedTensorImpl::singleton()) return mix(h, 0x11);
+  if (t == c10::UndefinedTensorImpl::singleton()) return step(h, 0x11);
   uint64_t facts = static_cast<uint64_t>(static_cast<int>(c10::typeMetaToScalarType(t->dtype())) + 1) << 40;
   if (!t->is_python_dispatch()) {
     c10::Device d = t->device();
     facts |= (static_cast<uint64_t>(d.type()) << 24) | (static_cast<uint64_t>(static_cast<uint8_t>(d.index())) << 16);
   }
-  if (!has_plain_sizes(t)) return mix(h, facts | 0x8000);
+  if (!has_plain_sizes(t)) return step(h, facts | 0x8000);
   c10::IntArrayRef sizes = t->sizes_default();
   bool strided = has_plain_strides(t);
-  h = mix(h, facts | (strided ? 0x4000 : 0) | sizes.size());
+  h = step(h, facts | (strided ? 0x4000 : 0) | sizes.size());
   if (!strided) {
-    for (int64_t v : sizes) h = mix(h, static_cast<uint64_t>(v));
+    for (int64_t v : sizes) h = step(h, static_cast<uint64_t>(v));
     return h;
   }
   c10::IntArrayRef strides = t->strides_default();
   for (size_t i = 0; i < sizes.size(); ++i)
-    h = mix(h, static_cast<uint64_t>(sizes[i]) * 0xD6E8FEB86659FD93ull + static_cast<uint64_t>(strides[i]));
+    h = step(h, static_cast<uint64_t>(sizes[i]) * 0xD6E8FEB86659FD93ull + static_cast<uint64_t>(strides[i]));
   return h;
 }
 
@@ -54,31 +54,31 @@ inline uint64_t hash_tensor(uint64_t h, const c10::TensorImpl* t) {
 // learning rate that changes each step must not make a new signature each step.
 inline uint64_t hash_value(uint64_t h, const c10::IValue& v, bool floats) {
   if (v.isTensor()) return hash_tensor(h, v.unsafeToTensorImpl());
-  if (v.isNone()) return mix(h, 0x4400);
-  if (v.isInt()) return mix(mix(h, 0x4401), static_cast<uint64_t>(v.toInt()));
-  if (v.isBool()) return mix(h, v.toBool() ? 0x4402 : 0x4403);
+  if (v.isNone()) return step(h, 0x4400);
+  if (v.isInt()) return step(step(h, 0x4401), static_cast<uint64_t>(v.toInt()));
+  if (v.isBool()) return step(h, v.toBool() ? 0x4402 : 0x4403);
   if (v.isDouble()) {
-    if (!floats) return mix(h, 0x4404);
+    if (!floats) return step(h, 0x4404);
     double d = v.toDouble();
     uint64_t bits;
     memcpy(&bits, &d, sizeof bits);
-    return mix(mix(h, 0x4404), bits);
+    return step(step(h, 0x4404), bits);
   }
   if (v.isString()) {
     std::string_view s = v.toStringView();
-    return mix(mix(h, 0x4405), hash_text(s.data(), s.size()));
+    return step(step(h, 0x4405), hash_text(s.data(), s.size()));
   }
   if (v.isList()) {
     c10::ArrayRef<c10::IValue> list = v.toListRef();
-    h = mix(mix(h, 0x4406), list.size());
+    h = step(step(h, 0x4406), list.size());
     for (const c10::IValue& e : list) h = hash_value(h, e, floats);
     return h;
   }
   if (v.isDevice()) {
     c10::Device d = v.toDevice();
-    return mix(mix(h, 0x4407), (static_cast<uint64_t>(d.type()) << 16) ^ static_cast<uint16_t>(d.index()));
+    return step(step(h, 0x4407), (static_cast<uint64_t>(d.type()) << 16) ^ static_cast<uint16_t>(d.index()));
   }
-  return mix(h, 0x4408);
+  return step(h, 0x4408);
 }
 
 struct SignatureText {

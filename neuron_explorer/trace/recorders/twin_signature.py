@@ -95,11 +95,10 @@ def describe(values: list[Any], floats: bool) -> Signature:
     strides: list[str] = []
     dtypes: list[str] = []
     arguments: list[str] = []
-    device = ""
+    devices: list[str] = []
     for value in values:
         tensors = _tensors_in(value)
-        if not device and tensors:
-            device = _device_of(tensors)
+        devices += _devices_of(value, tensors)
         if isinstance(value, Number):
             shape, stride, dtype = "[]", "[]", f'"{value.dtype}"'
         elif isinstance(value, torch.Tensor):
@@ -112,7 +111,7 @@ def describe(values: list[Any], floats: bool) -> Signature:
         strides.append(stride)
         dtypes.append(dtype)
         arguments.append("null" if tensors or isinstance(value, Number) else _value_text(value, floats))
-    return Signature(_join(shapes), _join(strides), _join(dtypes), _join(arguments), device)
+    return Signature(_join(shapes), _join(strides), _join(dtypes), _join(arguments), " ".join(dict.fromkeys(devices)))
 
 
 def _join(texts: list[str]) -> str:
@@ -188,11 +187,10 @@ def _list_texts(values: Any) -> tuple[str, str, str]:
     return shapes, strides, dtypes
 
 
-def _device_of(tensors: list[Any]) -> str:
-    for tensor in tensors:
-        if _is_plain(tensor):
-            return str(tensor.device)
-    return ""
+def _devices_of(value: Any, tensors: list[Any]) -> list[str]:
+    if isinstance(value, Number):
+        return ["cpu"]  # where C++ makes a tensor of it
+    return [str(tensor.device) for tensor in tensors[:MAX_LISTED_TENSORS] if _is_plain(tensor)]
 
 
 def _value_text(value: Any, floats: bool) -> str:
