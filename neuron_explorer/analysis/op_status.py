@@ -109,7 +109,8 @@ def operators(trace: Trace, calls: Calls) -> tuple[tuple[Operator, ...], np.ndar
     copied = _copied(trace) if known.seen else {}
     found = [_operator(calls, counts, name, how, groups, copied, known) for (name, how), groups in members.items()]
     order = list(STATUSES)
-    found.sort(key=lambda o: (order.index(o.status), -o.duration_ns, o.name))
+    # What runs in every step comes before what ran while the program was set up.
+    found.sort(key=lambda o: (order.index(o.status), o.steady_calls == 0, -o.duration_ns, o.name))
     native = speaking & calls.where([s == "native" for s in status])
     return tuple(found), native
 
