@@ -76,9 +76,7 @@ def record(
         str | None,
         typer.Option("-m", metavar="MODULE", help="Run a module, as `python -m` does.", show_default=False),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The trace to write.")] = Path(
-        "trace.parquet"
-    ),
+    output: Annotated[Path, typer.Option("-o", "--output", help="The trace to write.")] = Path("trace.parquet"),
     force: Annotated[bool, typer.Option("-f", "--force", help="Overwrite an existing trace.")] = False,
     user_code: Annotated[
         list[str] | None,
@@ -96,11 +94,11 @@ def record(
     ] = Source.all,
     paths: Annotated[Paths, typer.Option("--paths", help="How file names are written.")] = Paths.relative,
     stacks: Annotated[bool, typer.Option("--stacks/--no-stacks", help="Record Python stacks.")] = True,
-    shapes: Annotated[
-        bool, typer.Option("--shapes/--no-shapes", help="Record shapes, dtypes and arguments.")
-    ] = True,
-    tensors: Annotated[
-        bool, typer.Option("--tensors/--no-tensors", help="Record which tensor each input is.")
+    shapes: Annotated[bool, typer.Option("--shapes/--no-shapes", help="Record shapes, dtypes and arguments.")] = True,
+    tensors: Annotated[bool, typer.Option("--tensors/--no-tensors", help="Record which tensor each input is.")] = False,
+    emulate: Annotated[
+        bool,
+        typer.Option("--emulate", help="Give the program an emulated `neuron` device that runs on the CPU."),
     ] = False,
     recorder: Annotated[Recorder, typer.Option("--recorder", help="Which recorder to use.")] = Recorder.auto,
 ) -> None:
@@ -124,6 +122,7 @@ def record(
         arguments=tuple(arguments),
         output=output,
         overwrite=force,
+        emulate=emulate,
         settings={
             "user_code": list(user_code) if user_code else None,
             "source": source.value,

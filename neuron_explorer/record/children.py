@@ -1,8 +1,9 @@
-"""Records processes that ``multiprocessing`` spawns from a recorded program.
+"""Records processes that ``multiprocessing`` spawns from a recorded program, and gives every
+process that it starts the emulated device where the program has it.
 
 A spawned interpreter inherits nothing but the environment, so the way in is a directory
 with a ``sitecustomize.py`` in front of ``PYTHONPATH``. It runs the program's own
-``sitecustomize`` first, and does nothing in any process but multiprocessing's. Forked
+``sitecustomize`` first, and records nothing in any process but multiprocessing's. Forked
 children need none of this: the recorder sees the fork.
 """
 
@@ -15,19 +16,33 @@ from pathlib import Path
 from neuron_explorer.record.on_import import when_imported
 
 SPOOL_VARIABLE = "NEURON_EXPLORER_SPOOL"
+EMULATE_VARIABLE = "NEURON_EXPLORER_EMULATE"
 SITE_DIRECTORY = Path(__file__).parent / "site"
 
 
 def announce(spool: Path) -> None:
     """Make processes that this one spawns from now on record into ``spool``."""
     os.environ[SPOOL_VARIABLE] = str(spool)
+    _enter_the_path()
+
+
+def announce_emulation() -> None:
+    """Make processes that this one starts from now on find the emulated device."""
+    os.environ[EMULATE_VARIABLE] = "1"
+    _enter_the_path()
+
+
+def _enter_the_path() -> None:
     former = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE_DIRECTORY), *([former] if former else [])])
+    entries = former.split(os.pathsep) if former else []
+    if str(SITE_DIRECTORY) not in entries:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE_DIRECTORY), *entries])
 
 
 def withdraw() -> None:
-    """Undo :func:`announce`."""
+    """Undo :func:`announce` and :func:`announce_emulation`."""
     os.environ.pop(SPOOL_VARIABLE, None)
+    os.environ.pop(EMULATE_VARIABLE, None)
     entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(SITE_DIRECTORY) in entries:
         entries.remove(str(SITE_DIRECTORY))
@@ -45,13 +60,27 @@ def is_multiprocessing_child(original_argv: list[str]) -> bool:
 
 
 def start_in_child() -> None:
-    """Called by ``sitecustomize`` in a spawned process: record once torch is there."""
+    """Called by ``sitecustomize``: what this process is to do once torch is there."""
     spool = os.environ.get(SPOOL_VARIABLE)
-    if spool and os.path.isdir(spool) and is_multiprocessing_child(sys.orig_argv):
-        when_imported("torch", lambda: _start(Path(spool)))
+    recorded = bool(spool) and os.path.isdir(str(spool)) and is_multiprocessing_child(sys.orig_argv)
+    emulated = EMULATE_VARIABLE in os.environ
+    if recorded or emulated:
+        when_imported("torch", lambda: _start(Path(str(spool)) if recorded else None, emulated))
 
 
-def _start(spool: Path) -> None:
-    from neuron_explorer.record.child import start_child
+def _start(spool: Path | None, emulated: bool) -> None:
+    if emulated:
+        _emulate()
+    if spool is not None:
+        from neuron_explorer.record.child import start_child
 
-    start_child(spool)
+        start_child(spool)
+
+
+def _emulate() -> None:
+    from neuron_explorer.neuron import emulator
+
+    try:
+        emulator.enable()
+    except emulator.EmulatorError as error:
+        sys.exit(f"neuron-explorer: {error}")

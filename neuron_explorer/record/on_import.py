@@ -14,7 +14,7 @@ from types import ModuleType
 
 
 def when_imported(name: str, call: Callable[[], None]) -> None:
-    """Call ``call()`` right after the top-level module ``name`` was executed.
+    """Call ``call()`` right after the module ``name`` was executed.
 
     At once where it is imported already; never where it never is.
     """
@@ -48,7 +48,7 @@ class _Watcher:
         execute = loader.exec_module
 
         def execute_then_call(module: ModuleType) -> None:
-            del loader.exec_module  # type: ignore[method-assign]
+            vars(loader).pop("exec_module", None)  # gone already where somebody else waits for it too
             execute(module)
             if self in sys.meta_path:
                 sys.meta_path.remove(self)

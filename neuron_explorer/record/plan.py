@@ -11,7 +11,8 @@ from typing import Any
 class RunPlan:
     """One program, its arguments, and the trace to write.
 
-    ``settings`` are keyword arguments of :func:`neuron_explorer.profile`.
+    ``settings`` are keyword arguments of :func:`neuron_explorer.profile`. With ``emulate`` the
+    program finds the emulated device ``neuron``.
     """
 
     target: str
@@ -19,4 +20,5 @@ class RunPlan:
     arguments: tuple[str, ...] = ()
     output: Path = Path("trace.parquet")
     overwrite: bool = False
+    emulate: bool = False
     settings: dict[str, Any] = field(default_factory=dict)

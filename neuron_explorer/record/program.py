@@ -90,9 +90,7 @@ def load_module(main: types.ModuleType, name: str, arguments: tuple[str, ...]) -
         spec = _find_spec(name)
         if spec is None:
             package = name.rpartition(".")[0]
-            raise ProgramError(
-                f"No module named {name}; '{package}' is a package and cannot be directly executed", 1
-            )
+            raise ProgramError(f"No module named {name}; '{package}' is a package and cannot be directly executed", 1)
     if spec is None or spec.loader is None:
         raise ProgramError(f"No module named {name}", 1)
     get_code = getattr(spec.loader, "get_code", None)
@@ -136,9 +134,7 @@ def _load_container(main: types.ModuleType, path: str) -> Program:
     return Program(code, main)
 
 
-def _describe(
-    main: types.ModuleType, *, file: str | None, loader: Any, package: str | None, spec: Any
-) -> None:
+def _describe(main: types.ModuleType, *, file: str | None, loader: Any, package: str | None, spec: Any) -> None:
     main.__dict__.update(
         __file__=file,
         __builtins__=builtins,

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from neuron_explorer.errors import NeuronExplorerError
+from neuron_explorer.neuron.emulator import EmulatorError, enable, refuse_to_replace
 from neuron_explorer.record import children
 from neuron_explorer.record.on_import import when_imported
 from neuron_explorer.record.plan import RunPlan
@@ -32,7 +33,8 @@ def run_recorded(plan: RunPlan) -> int:
     """Run the program of ``plan`` as ``__main__``; returns its exit code.
 
     Raises :class:`~neuron_explorer.errors.OutputError` before the program starts when the
-    trace cannot be written.
+    trace cannot be written, and :class:`~neuron_explorer.neuron.emulator.EmulatorError` when
+    the device that was asked for cannot be emulated.
     """
     recording = Recording(plan)
     # First in, last out: the program's own handlers are recorded too.
@@ -46,7 +48,7 @@ def run_recorded(plan: RunPlan) -> int:
         _execute(program)
     except SystemExit as stop:
         return _exit_code(stop)
-    except ProgramError:
+    except (ProgramError, EmulatorError):
         raise
     except BaseException as error:
         _report(error)
@@ -66,6 +68,9 @@ class Recording:
         # Absolute, because programs change directory.
         self.output = output_path(plan.output, rank_and_world_size()[0])
         check_output(self.output, overwrite=plan.overwrite)
+        if plan.emulate:
+            refuse_to_replace()
+        self._emulate = plan.emulate
         self._shown = _relative(self.output)
         self.program_started = False
         self.interrupted = False
@@ -78,6 +83,8 @@ class Recording:
         """Begin to record. A failure is said, and the program goes on."""
         import neuron_explorer
 
+        if self._emulate:
+            self._start_emulation()
         try:
             profile = neuron_explorer.profile(self.output, **self._settings)
             profile.start()
@@ -88,6 +95,14 @@ class Recording:
         self._profile = profile
         if not disabled():
             children.announce(spool_path(self.output))
+
+    def _start_emulation(self) -> None:
+        try:
+            enable()
+        except EmulatorError:
+            self._failed = True  # the program ends here, having asked for the device
+            raise
+        children.announce_emulation()
 
     def finish(self) -> None:
         """End the recording and write the trace; forked children have no part in it."""

@@ -27,6 +27,7 @@ class Entry:
     signature: str
     size_bytes: int
     hits: int = 0
+    launches: int = 0
     compile_ms: float = 0.0
     from_disk: bool = False
 
@@ -50,7 +51,6 @@ class ArtifactCache:
         with self._lock:
             entry = self._graphs.get(key)
             if entry is not None:
-                entry.hits += 1
                 return True
             known = key in self._on_disk
             self._graphs[key] = Entry(
@@ -59,12 +59,20 @@ class ArtifactCache:
         self._write(key, description)
         return known
 
+    def launched(self, key: str) -> None:
+        """Notes one launch of a compiled graph. The first one is no hit."""
+        with self._lock:
+            entry = self._graphs.get(key)
+            if entry is not None:
+                entry.launches += 1
+                entry.hits += entry.launches > 1
+
     def all(self) -> list[Entry]:
         """Every artifact of this process."""
         eager = []
         for key, op, signature, hits, from_disk in self._native.artifacts():
             description = f"{op} {signature}"
-            eager.append(Entry(key, op, signature, len(description.encode()), hits, from_disk=from_disk))
+            eager.append(Entry(key, op, signature, len(description.encode()), hits, hits + 1, from_disk=from_disk))
             self._write(key, description)
         with self._lock:
             entries = [*eager, *self._graphs.values()]
@@ -81,7 +89,7 @@ class ArtifactCache:
                 "op": e.op,
                 "signature": e.signature,
                 "neff_size_bytes": e.size_bytes,
-                "access_count": e.hits + 1,
+                "access_count": e.launches,
                 "compilation_time_ms": e.compile_ms,
             }
             for e in self.all()

@@ -85,7 +85,7 @@ def _devices(native: ModuleType) -> dict[str, Any]:
         _index(device, native)
 
     def is_initialized() -> bool:
-        return bool(native.was_used())
+        return True  # there is no start-up that asking could set off
 
     def init() -> None:
         native.set_device(native.current_device())

@@ -75,33 +75,21 @@ def make_backend(
 
     def compiler(stage: str, name: str, symbolic: str) -> Callable[..., Any]:
         def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-            from torch._functorch.aot_autograd import make_boxed_func
-
             start = time.perf_counter_ns()
             where = _symbolic_dimension(graph, inputs)
             if where is not None and symbolic == "error":
                 raise RuntimeError(SYMBOLIC.format(where=where))
-            checked = time.perf_counter_ns()
-            description = _describe(graph, inputs)
-            key = hashlib.sha256(description.encode()).hexdigest()[:16]
-            lowered = time.perf_counter_ns()
-            known = cache.graph(key, description, (lowered - start) / 1e6)
-            native.show_compilation(key, f"graph of {_operators(graph)} operators", "disk" if known else "miss")
-            metrics.add(
-                NeuronCompilationMetrics(
-                    graph_id=key,
-                    graph_name=f"{name}_{next(numbers)}_{stage}",
-                    model_name=name,
-                    has_collectives=any("_c10d" in str(node.target) for node in graph.graph.nodes),
-                    graph_node_count=_operators(graph),
-                    timestamp=str(time.time_ns()),
-                    torch_neuronx_fx_passes_us=(checked - start) // 1000,
-                    torch_neuronx_lower_us=(lowered - checked) // 1000,
-                    torch_neuronx_compile_us=(time.perf_counter_ns() - lowered) // 1000,
-                )
-            )
-            torch._dynamo.utils.counters["neuron"]["compiled_graphs"] += 1
-            return make_boxed_func(graph.forward)
+            program = _describe(graph)
+            passes_us = (time.perf_counter_ns() - start) // 1000
+
+            def compile_for(values: Sequence[Any]) -> str:
+                began = time.perf_counter_ns()
+                key = _make_artifact(native, cache, _describe_inputs(values) + program, _operators(graph))
+                metrics.add(_metrics(graph, key, f"{name}_{next(numbers)}_{stage}", name, passes_us, began))
+                return key
+
+            # A symbolic graph is compiled for each set of sizes that it is called with.
+            return _launcher(native, cache, graph, None if where is not None else compile_for(inputs), compile_for)
 
         return compile_graph
 
@@ -151,18 +139,80 @@ def _symbolic_dimension(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> s
     return None
 
 
+def _make_artifact(native: ModuleType, cache: ArtifactCache, description: str, operators: int) -> str:
+    start = time.perf_counter_ns()
+    key = hashlib.sha256(description.encode()).hexdigest()[:16]
+    known = cache.graph(key, description, (time.perf_counter_ns() - start) / 1e6)
+    native.show_compilation(key, f"graph of {operators} operators", "disk" if known else "miss")
+    torch._dynamo.utils.counters["neuron"]["compiled_graphs"] += 1
+    return key
+
+
+def _metrics(
+    graph: torch.fx.GraphModule, key: str, graph_name: str, model: str, passes_us: int, began: int
+) -> NeuronCompilationMetrics:
+    return NeuronCompilationMetrics(
+        graph_id=key,
+        graph_name=graph_name,
+        model_name=model,
+        has_collectives=any("_c10d" in str(node.target) for node in graph.graph.nodes),
+        graph_node_count=_operators(graph),
+        timestamp=str(time.time_ns()),
+        torch_neuronx_fx_passes_us=passes_us,
+        torch_neuronx_lower_us=0,
+        torch_neuronx_compile_us=(time.perf_counter_ns() - began) // 1000,
+    )
+
+
+def _launcher(
+    native: ModuleType,
+    cache: ArtifactCache,
+    graph: torch.fx.GraphModule,
+    key: str | None,
+    compile_for: Callable[[Sequence[Any]], str],
+) -> Callable[..., Any]:
+    """The compiled graph: one launch a call. Without a key it is compiled for each new set of sizes."""
+    from torch._functorch.aot_autograd import make_boxed_func
+
+    run = make_boxed_func(graph.forward)
+    by_sizes: dict[str, str] = {}
+
+    def launch(values: list[Any]) -> Any:
+        used = key
+        if used is None:
+            sizes = _describe_inputs(values)
+            used = by_sizes.get(sizes)
+            if used is None:
+                used = by_sizes[sizes] = compile_for(values)
+        cache.launched(used)
+        native.enter_graph()
+        try:
+            return run(values)
+        finally:
+            native.leave_graph()
+
+    launch._boxed_call = True  # type: ignore[attr-defined]
+    return launch
+
+
 def _operators(graph: torch.fx.GraphModule) -> int:
     return sum(node.op == "call_function" for node in graph.graph.nodes)
 
 
-def _describe(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
-    """The graph and the shapes that it is compiled for, as text: equal text, equal artifact."""
+def _describe_inputs(inputs: Sequence[Any]) -> str:
+    """The shapes that a graph is compiled for, as text."""
     lines = []
     for value in inputs:
         if isinstance(value, torch.Tensor):
-            lines.append(f"input {value.dtype} {[str(size) for size in value.shape]}")
+            lines.append(f"input {value.dtype} {[str(size) for size in value.shape]}\n")
         else:
-            lines.append(f"input {value}")
+            lines.append(f"input {value}\n")
+    return "".join(lines)
+
+
+def _describe(graph: torch.fx.GraphModule) -> str:
+    """The graph as text: with equal inputs and equal text, an equal artifact."""
+    lines = []
     for node in graph.graph.nodes:
         lines.append(f"{node.name} = {node.op} {node.target} {node.args} {node.kwargs}")
     return "\n".join(lines)

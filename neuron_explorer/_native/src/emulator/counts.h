@@ -34,6 +34,9 @@ struct Artifact {
 void set_known_artifacts(std::vector<std::string> keys);
 // Notes one use; the first one of an artifact is shown.
 void use_artifact(const std::string& op, c10::ArrayRef<c10::IValue> arguments);
+// Inside a compiled graph, on this thread, operators are no artifacts of their own.
+void enter_graph();
+void leave_graph();
 // A compilation as a profiler sees it: the range `neuron::compile` with the arguments key,
 // signature, and "miss" or "disk".
 void show_compilation(const std::string& key, const std::string& signature, const char* cache);

@@ -327,6 +327,9 @@ void register_kernels(const std::vector<std::string>& native) {
     if (!op.has_value() || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) continue;
     aten.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&native_kernel>());
   }
+  // Copying resolves these views; torch's fallback would resolve them by copying, for ever.
+  for (auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})
+    library("aten", key).impl("_copy_from", torch::CppFunction::makeFallthrough());
   library("_", c10::DispatchKey::PrivateUse1).fallback(torch::CppFunction::makeFromBoxedFunction<&fallback_kernel>());
   library("_", c10::DispatchKey::AutocastPrivateUse1).fallback(torch::CppFunction::makeFallthrough());
   register_autocast(library("aten", c10::DispatchKey::AutocastPrivateUse1));

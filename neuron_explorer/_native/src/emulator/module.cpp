@@ -174,6 +174,16 @@ static PyObject* show(PyObject*, PyObject* args) {
   END_HANDLE_TH_ERRORS
 }
 
+static PyObject* enter(PyObject*, PyObject*) {
+  enter_graph();
+  Py_RETURN_NONE;
+}
+
+static PyObject* leave(PyObject*, PyObject*) {
+  leave_graph();
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"default_generator", generator, METH_VARARGS, nullptr},
     {"enable", enable, METH_VARARGS, nullptr},
@@ -189,6 +199,8 @@ static PyMethodDef methods[] = {
     {"clear", clear, METH_NOARGS, nullptr},
     {"artifacts", artifact_list, METH_NOARGS, nullptr},
     {"clear_artifacts", artifact_clear, METH_NOARGS, nullptr},
+    {"enter_graph", enter, METH_NOARGS, nullptr},
+    {"leave_graph", leave, METH_NOARGS, nullptr},
     {"show_compilation", show, METH_VARARGS, nullptr},
     {"set_known_artifacts", set_known, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},

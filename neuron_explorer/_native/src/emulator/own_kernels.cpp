@@ -154,6 +154,8 @@ static std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_back
 static std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
                                                                 const at::Tensor& cx, const std::optional<at::Tensor>& input_bias,
                                                                 const std::optional<at::Tensor>& hidden_bias) {
+  std::vector<c10::IValue> key = {input_gates, hidden_gates, cx};
+  use_artifact("aten::_thnn_fused_lstm_cell", key);
   HostView v(false);
   Quiet quiet;
   at::Tensor gates = host(input_gates, v) + host(hidden_gates, v);
@@ -170,6 +172,8 @@ static std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const s
                                                                          const std::optional<at::Tensor>& grad_c, const at::Tensor& cx,
                                                                          const at::Tensor& cy, const at::Tensor& workspace, bool has_bias) {
   if (!(grad_h.has_value() && grad_h->defined()) && !(grad_c.has_value() && grad_c->defined())) return {};
+  std::vector<c10::IValue> key = {cx, cy, workspace};
+  use_artifact("aten::_thnn_fused_lstm_cell_backward_impl", key);
   HostView v(false);
   Quiet quiet;
   auto parts = host(workspace, v).chunk(4, 1);
@@ -181,6 +185,41 @@ static std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const s
   at::Tensor bias = has_bias ? v.to_device(gates.sum(0)) : at::Tensor();
   at::Tensor out_c = v.to_device(gc * f);
   return {v.to_device(gates), out_c, bias};
+}
+
+static std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& hx,
+                                                   const std::optional<at::Tensor>& input_bias,
+                                                   const std::optional<at::Tensor>& hidden_bias) {
+  std::vector<c10::IValue> key = {input_gates, hidden_gates, hx};
+  use_artifact("aten::_thnn_fused_gru_cell", key);
+  HostView v(false);
+  Quiet quiet;
+  at::Tensor in = host(input_gates, v), hidden = host(hidden_gates, v), h = host(hx, v);
+  if (input_bias.has_value() && input_bias->defined()) in = in + host(*input_bias, v);
+  if (hidden_bias.has_value() && hidden_bias->defined()) hidden = hidden + host(*hidden_bias, v);
+  auto i = in.chunk(3, 1), g = hidden.chunk(3, 1);
+  at::Tensor reset = (i[0] + g[0]).sigmoid(), update = (i[1] + g[1]).sigmoid();
+  at::Tensor fresh = (i[2] + reset * g[2]).tanh();
+  return {v.to_device(fresh + update * (h - fresh)), v.to_device(at::cat({reset, update, fresh, h, g[2]}, 1))};
+}
+
+static std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_backward(const at::Tensor& grad,
+                                                                                                const at::Tensor& workspace,
+                                                                                                bool has_bias) {
+  std::vector<c10::IValue> key = {grad, workspace};
+  use_artifact("aten::_thnn_fused_gru_cell_backward", key);
+  HostView v(false);
+  Quiet quiet;
+  auto w = host(workspace, v).chunk(5, 1);
+  at::Tensor reset = w[0], update = w[1], fresh = w[2], h = w[3], hidden = w[4], g = host(grad, v);
+  at::Tensor of_fresh = g * (1 - update) * (1 - fresh * fresh);
+  at::Tensor of_update = g * (h - fresh) * update * (1 - update);
+  at::Tensor of_reset = of_fresh * hidden * reset * (1 - reset);
+  at::Tensor in = at::cat({of_reset, of_update, of_fresh}, 1), hid = at::cat({of_reset, of_update, of_fresh * reset}, 1);
+  at::Tensor in_bias = has_bias ? v.to_device(in.sum(0)) : at::Tensor();
+  at::Tensor hid_bias = has_bias ? v.to_device(hid.sum(0)) : at::Tensor();
+  at::Tensor of_h = v.to_device(g * update);
+  return {v.to_device(in), v.to_device(hid), of_h, in_bias, hid_bias};
 }
 
 // ---------------------------------------------------------------- registration
@@ -202,6 +241,8 @@ void register_own_kernels(torch::Library& aten, std::unordered_set<std::string>&
   own("_fused_sdp_choice", torch::CppFunction(sdp_choice));
   own("_scaled_dot_product_fused_attention_overrideable", torch::CppFunction(attention));
   own("_scaled_dot_product_fused_attention_overrideable_backward", torch::CppFunction(attention_backward));
+  own("_thnn_fused_gru_cell", torch::CppFunction(gru_cell));
+  own("_thnn_fused_gru_cell_backward", torch::CppFunction(gru_cell_backward));
   own("_thnn_fused_lstm_cell", torch::CppFunction(lstm_cell));
   own("_thnn_fused_lstm_cell_backward_impl", torch::CppFunction(lstm_cell_backward));
 }
