@@ -9,6 +9,7 @@ Events with equal texts share a group, so that a rule is applied to each distinc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,6 +100,17 @@ class Calls:
             reached = reached | reached[target]
             target = target[target]
         return reached[:-1]
+
+
+def on_device(calls: Calls, metadata: Mapping[str, Any]) -> np.ndarray:
+    """Events that belong on the device: not the data loader's, and not a host tensor's where the trace can tell."""
+    device = metadata.get("device")
+    kind = device.get("type") if isinstance(device, Mapping) else None
+    stays = calls.where([g.kind == "data_wait" for g in calls.groups])
+    chosen = ~(stays | calls.covered(stays))
+    if kind not in ("cpu", None):
+        chosen &= calls.where([g.device != "cpu" for g in calls.groups])
+    return chosen
 
 
 def load_calls(trace: Trace, selection: Selection) -> Calls:

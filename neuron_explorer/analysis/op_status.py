@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from neuron_explorer.analysis.calls import Calls, Group
+from neuron_explorer.analysis.calls import Calls, Group, on_device
 from neuron_explorer.analysis.flops import cost_of, moves_nothing
 from neuron_explorer.analysis.line_counts import LineCount, tally, top_lines
 from neuron_explorer.analysis.shapes import shape_text
@@ -84,17 +84,6 @@ def coverage_of(metadata: Mapping[str, Any]) -> Coverage:
     named = device.get("fallback_ops")
     names = frozenset(n[:200] for n in named[:4096] if isinstance(n, str)) if isinstance(named, list) else frozenset()
     return Coverage(seen, seen and device.get("emulated") is True, native_operators(), names)
-
-
-def on_device(calls: Calls, metadata: Mapping[str, Any]) -> np.ndarray:
-    """Events that belong on the device: not the data loader's, and not a host tensor's where the trace can tell."""
-    device = metadata.get("device")
-    kind = device.get("type") if isinstance(device, Mapping) else None
-    stays = calls.where([g.kind == "data_wait" for g in calls.groups])
-    chosen = ~(stays | calls.covered(stays))
-    if kind not in ("cpu", None):
-        chosen &= calls.where([g.device != "cpu" for g in calls.groups])
-    return chosen
 
 
 def operators(trace: Trace, calls: Calls) -> tuple[tuple[Operator, ...], np.ndarray]:

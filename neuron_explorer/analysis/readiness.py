@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from neuron_explorer.analysis.calls import load_calls
+from neuron_explorer.analysis.calls import load_calls, on_device
 from neuron_explorer.analysis.facts import RunFacts, run_facts
 from neuron_explorer.analysis.flops import moves_nothing
 from neuron_explorer.analysis.limits import Limit, limits
-from neuron_explorer.analysis.op_status import STATUSES, Operator, coverage_of, on_device, operators
+from neuron_explorer.analysis.op_status import STATUSES, Operator, coverage_of, operators
 from neuron_explorer.analysis.roofline import ASSUMPTIONS, Floor, coverage_text, floors
 from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.analysis.shape_variety import ShapeVariety, shape_variety

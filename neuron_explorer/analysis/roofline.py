@@ -18,7 +18,8 @@ from neuron_explorer.neuron.hardware import CHIPS, NARROWED, Chip
 
 ASSUMPTIONS: Final = (
     "A floor, not an estimate: peak rates, dense arithmetic, no launches, compilation, collectives or waiting.",
-    "A device is one logical core, what neuron:0 stands for by default, with its share of the chip's HBM bandwidth.",
+    "A device is one logical core (of so many physical ones), what neuron:0 stands for by default, with its share of "
+    "the chip's HBM bandwidth. The whole chip: the step split evenly over its cores.",
     "Op by op: each operator reads its inputs from HBM and writes its results, one after another, as in eager mode.",
     "Arithmetic: everything else is free, as if one kernel did the whole step. No implementation gets below it, "
     "except that causal attention counts in full.",
@@ -134,10 +135,10 @@ def matrix_rate(cost: Cost, chip: Chip, cores: int | None) -> tuple[float, str]:
 
 
 def _assumption(chip: Chip, cores: int | None, number: int, bandwidth: float) -> str:
-    memory = f"{bandwidth / 1e9:,.0f} GB/s of HBM"
+    memory = f"{bandwidth / 1e9:,.0f} GB/s"
     if cores is None:
-        return f"split evenly over {number} cores, {memory}"
-    return f"{'1 core' if number == 1 else f'1 logical core, {number} physical'}, {memory}"
+        return f"{number} cores, {memory}"
+    return f"{'1 core' if number == 1 else f'1 logical core ({number})'}, {memory}"
 
 
 def coverage_text(work: Work) -> str:

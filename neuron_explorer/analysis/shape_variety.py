@@ -15,6 +15,7 @@ import numpy as np
 
 from neuron_explorer.analysis.calls import Calls, Group
 from neuron_explorer.analysis.flops import moves_nothing
+from neuron_explorer.analysis.op_names import base_name
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.signature import Signature, Tensor, TensorList, parse
 
@@ -61,7 +62,7 @@ class ShapeVariety:
 
 def shape_variety(calls: Calls, native: np.ndarray, compiles_seen: int = -1) -> ShapeVariety:
     """The variety among the calls that run natively."""
-    work = native & calls.where([not moves_nothing(g.name) for g in calls.groups])
+    work = native & calls.where([_compiles(g.name) for g in calls.groups])
     counts = np.bincount(calls.group[work], minlength=len(calls.groups))
     first = np.full(len(calls.groups), np.iinfo(np.int64).max)
     np.minimum.at(first, calls.group[work], calls.start[work])
@@ -99,6 +100,11 @@ def shape_variety(calls: Calls, native: np.ndarray, compiles_seen: int = -1) -> 
         tuple(rows[:MOST_ROWS]), len(rows), len(owner), len(late_keys) if first_step >= 0 else -1, first_step,
         compiles_seen,
     )  # fmt: skip
+
+
+def _compiles(name: str) -> bool:
+    """Views and allocations need no artifact, copies are the work of DMA engines."""
+    return not moves_nothing(name) and base_name(name) not in ("copy_", "_copy_from", "_to_copy", "clone")
 
 
 def _artifact(group: Group) -> str:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from neuron_explorer.analysis.calls import Calls, Group, load_calls
+from neuron_explorer.analysis.calls import Calls, Group, load_calls, on_device
 from neuron_explorer.analysis.flops import Cost, cost_of, counts_by_parts, moves_nothing, why_not
 from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.neuron.dispatch import is_composite
@@ -82,15 +82,15 @@ class Work:
 def step_work(trace: Trace, period: str = "auto", *, selection: Selection | None = None) -> Work:
     """FLOPs and bytes of the steady steps, where there are any."""
     chosen = selection or select(trace, period)
-    return work_of(load_calls(trace, chosen), chosen)
+    return work_of(load_calls(trace, chosen), chosen, trace.metadata)
 
 
-def work_of(calls: Calls, selection: Selection) -> Work:
-    """The same from calls that were loaded before."""
+def work_of(calls: Calls, selection: Selection, metadata: Mapping[str, Any]) -> Work:
+    """The same from calls that were loaded before. What the host computes and copies to or from it are left out."""
     costs = [_cost(g) for g in calls.groups]
-    operator = calls.where([g.kind in _OPERATORS for g in calls.groups])
-    stays = calls.covered(calls.where([g.kind == "data_wait" for g in calls.groups]))
-    operator &= ~stays
+    operator = on_device(calls, metadata) & calls.where([g.kind in _OPERATORS for g in calls.groups])
+    across = calls.where([g.kind == "copy" and not g.name.startswith("neuron::") for g in calls.groups])
+    operator &= ~(across | calls.encloses(across))
     # What has a kernel of its own speaks; composites speak only when nothing inside them does.
     speaks = operator & calls.where([_speaks(g, c) for g, c in zip(calls.groups, costs, strict=True)])
     first = speaks & ~calls.covered(speaks)
@@ -115,7 +115,7 @@ def _speaks(group: Group, cost: Cost | None) -> bool:
 
 
 def _may_speak(group: Group) -> bool:
-    return not moves_nothing(group.name)
+    return not moves_nothing(group.name) and not group.name.startswith("neuron::")
 
 
 def _sums(

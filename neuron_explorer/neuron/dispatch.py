@@ -38,7 +38,8 @@ def _table() -> dict[str, str]:
 
 def _lines(path: Path) -> list[str]:
     text = path.read_text(encoding="utf-8")
-    return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    lines = (line.split("#", 1)[0].strip() for line in text.splitlines())
+    return [line for line in lines if line]
 
 
 @lru_cache(maxsize=8)

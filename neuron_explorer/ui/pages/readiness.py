@@ -174,7 +174,7 @@ def _floors(report: Readiness) -> html.Section:
         for f in devices
     ]  # fmt: skip
     heads = (("chip", "nowrap"), ("one device", "num bar-column"), ("arithmetic", "num"), ("bound by", "nowrap"),
-             ("a device is", "assumption"), ("whole chip", "num"), ("with the step", "assumption"))  # fmt: skip
+             ("a device is", "assumption"), ("whole chip", "num"), ("split over", "assumption"))  # fmt: skip
     dtypes = [
         f"{d.dtype} {w.arithmetic(d.flops)}" + (f" ({d.note})" if d.note else "") for d in floor.floors[0].dtypes
     ]
