@@ -83,9 +83,10 @@ class GPT(nn.Module):
         return self.head(self.norm(x))
 
     @torch.no_grad()
-    def generate(self, ids: Tensor, count: int) -> Tensor:
-        """``ids`` with ``count`` more tokens, the likeliest one each time."""
+    def generate(self, ids: Tensor, count: int, *, drawn: bool = False) -> Tensor:
+        """``ids`` with ``count`` more tokens: the likeliest one each time, or drawn by likelihood."""
         for _ in range(count):
             logits = self(ids[:, -self.config.context :])[:, -1]
-            ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], dim=1)
+            token = torch.multinomial(logits.softmax(-1), 1) if drawn else logits.argmax(-1, keepdim=True)
+            ids = torch.cat([ids, token], dim=1)
         return ids

@@ -48,9 +48,9 @@ def loss_of(model: GPT, batch: Tensor) -> Tensor:
     return functional.cross_entropy(logits.flatten(0, 1), batch[:, QUESTION:].flatten())
 
 
-def accuracy(model: GPT, sums: Sums) -> float:
+def accuracy(model: GPT, sums: Sums, device: str) -> float:
     """The part of ``sums`` that the model gets right."""
-    batch = torch.stack([sums[i] for i in range(len(sums))])
+    batch = torch.stack([sums[i] for i in range(len(sums))]).to(device)
     answers = model.generate(batch[:, :QUESTION], batch.shape[1] - QUESTION)
     return (answers == batch).all(dim=1).float().mean().item()
 
@@ -67,6 +67,8 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     loader = DataLoader(Sums(options.steps * options.batch, seed=1), options.batch)
 
+    question = encode("27+45=")[None].to(options.device)
+
     for step, batch in enumerate(loader):
         loss = loss_of(model, batch.to(options.device))
         loss.backward()
@@ -74,10 +76,11 @@ def main() -> None:
         optimizer.step()
         optimizer.zero_grad()
         if step % 10 == 0 or step == options.steps - 1:
-            print(f"step {step:4}  loss {loss.item():.3f}")
+            guess = decode(model.generate(question, 4, drawn=True)[0])
+            print(f"step {step:4}  loss {loss.item():.3f}  a guess: {guess}")
 
-    example = model.generate(encode("27+45=")[None].to(options.device), 4)[0]
-    print(f"it says {decode(example)}  ({accuracy(model, Sums(64, seed=2)):.0%} of new sums are right)")
+    right = accuracy(model, Sums(64, seed=2), options.device)
+    print(f"it says {decode(model.generate(question, 4)[0])}  ({right:.0%} of new sums are right)")
 
 
 if __name__ == "__main__":

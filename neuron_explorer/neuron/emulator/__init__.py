@@ -32,6 +32,8 @@ MAX_DEVICES = 64
 class EmulatorError(NeuronExplorerError):
     """The emulator cannot be switched on here."""
 
+    exit_code = 5
+
 
 @dataclass(frozen=True)
 class Settings:
