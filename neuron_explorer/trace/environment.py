@@ -51,10 +51,21 @@ def device_facts() -> dict[str, Any]:
     """
     from neuron_explorer.trace.recorders import torch_private
 
-    kind = torch_private.initialised_accelerator()
+    kind = "neuron" if _is_emulated() else torch_private.initialised_accelerator()
     if kind is None:
         return {"type": "cpu", "name": _cpu_name(), "emulated": False}
-    return {"type": kind, "name": torch_private.accelerator_name(kind), "emulated": False}
+    if kind == "neuron":
+        from neuron_explorer.neuron import backend
+
+        return backend.device()
+    count = torch_private.accelerator_count()
+    return {"type": kind, "name": torch_private.accelerator_name(kind), "emulated": False, "count": count}
+
+
+def _is_emulated() -> bool:
+    """Whether this package emulates the device in this process: then it is what the program runs on."""
+    emulator = sys.modules.get("neuron_explorer.neuron.emulator")
+    return emulator is not None and emulator.enabled() is not None
 
 
 def rank_and_world_size() -> tuple[int, int]:

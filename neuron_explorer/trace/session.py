@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from neuron_explorer.trace.convert import ConvertResult
     from neuron_explorer.trace.recorders.context_switches import ContextSwitches
     from neuron_explorer.trace.recorders.gc import GarbageCollections
+    from neuron_explorer.trace.recorders.neuron_facts import NeuronFacts
     from neuron_explorer.trace.recorders.sync import Synchronisations
 
 __all__ = ["DISABLE_VARIABLE", "Profile", "Settings", "disabled", "start_child"]
@@ -100,6 +101,7 @@ class Profile:
         self._gc: GarbageCollections | None = None
         self._sync: Synchronisations | None = None
         self._switches: ContextSwitches | None = None
+        self._neuron: NeuronFacts | None = None
 
     # What a user reads -----------------------------------------------------------------
 
@@ -195,8 +197,10 @@ class Profile:
                 self._switches.sample()  # before the mark: the counters belong to the step that ends
             now = backend.now()
             backend.add(STEP, "step", now, now, seq=self._step)
-            if self._sync is not None:
+            if self._sync is not None and not self._sync.started:
                 self._sync.start()  # if an accelerator is in use by now
+                if self._sync.started:
+                    self._refresh_session()  # a killed program's trace, too, says what it ran on
         self._step += 1
         self._follow_schedule()
         self._tell_failure()
@@ -232,6 +236,7 @@ class Profile:
     def _start(self) -> None:
         from neuron_explorer.trace.recorders.context_switches import ContextSwitches, unavailable
         from neuron_explorer.trace.recorders.gc import GarbageCollections
+        from neuron_explorer.trace.recorders.neuron_facts import NeuronFacts
         from neuron_explorer.trace.recorders.select import choose
         from neuron_explorer.trace.recorders.sync import Synchronisations
         from neuron_explorer.trace.recorders.torch_private import hide_from_dynamo
@@ -240,6 +245,8 @@ class Profile:
         output.check_output(self._output, overwrite=self._overwrite)
         chosen = choose(self._settings.recorder)  # may build for half a minute
         hide_from_dynamo(Profile.step, Profile.pause, Profile.resume)
+        self._neuron = NeuronFacts()
+        self._neuron.start()
         session = self._describe(chosen.name, chosen.reason)
         self._spool = output.claim_spool(self._output, overwrite=self._overwrite)
         now = {"start_unix_ns": time.time_ns(), "start_monotonic_ns": time.monotonic_ns()}
@@ -319,7 +326,8 @@ class Profile:
             self._refresh_session()
             from neuron_explorer.trace.convert import convert
 
-            self._result = convert(self._spool, self._output, extra={"stop_began_monotonic_ns": began})
+            facts = self._neuron.document() if self._neuron is not None else {}
+            self._result = convert(self._spool, self._output, extra={"stop_began_monotonic_ns": began, **facts})
         except Exception as error:
             self._error = error
             warn(

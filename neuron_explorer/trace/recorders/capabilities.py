@@ -53,6 +53,8 @@ def capabilities(
     if accelerator is None:
         result["device_time"] = _no("no accelerator was in use: everything ran on the host")
         result["fallback"] = _no("no accelerator was in use")
+    elif accelerator == "neuron":
+        result.update(_neuron(twin))
     result["same_compilations"] = _yes()
     if twin:
         result.update({name: _no(reason) for name, reason in _TWIN_LIMITS.items()})
@@ -62,6 +64,27 @@ def capabilities(
             )
     else:
         result.update({name: _yes() for name in _TWIN_LIMITS})
+    return result
+
+
+def _neuron(twin: bool) -> dict[str, Any]:
+    from neuron_explorer.neuron import backend
+
+    names = backend.fallback_operators()
+    emulated = backend.emulated()
+    result = {}
+    if not names.found:
+        result["fallback"] = _no(names.reason)
+    elif emulated and not twin:
+        result["fallback"] = _yes()
+    elif emulated:
+        result["fallback"] = _yes("only their names: the Python recorder does not see the fallbacks themselves")
+    else:
+        result["fallback"] = _yes("only their names since the process began: TorchNeuron counts no calls")
+    if emulated:
+        result["device_time"] = _no("the device is emulated: every duration is what this machine's CPU took")
+        if not twin:
+            result["compile"] = _yes("artifacts of the emulated device; what Dynamo itself does is not recorded")
     return result
 
 

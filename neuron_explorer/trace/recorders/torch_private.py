@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
+    "accelerator_count",
     "accelerator_name",
     "can_hide_from_dynamo",
     "compiler_ignores_mode",
@@ -199,6 +200,15 @@ def accelerator_name(kind: str) -> str:
         return kind
 
 
+def accelerator_count() -> int:
+    """Number of accelerators of this process; -1 when torch does not tell."""
+    torch = sys.modules["torch"]
+    try:
+        return int(torch.accelerator.device_count())
+    except Exception:
+        return -1
+
+
 def storage_and_version(tensor: Any) -> tuple[int, int]:
     """The address of a plain tensor's storage and its version counter (0 where it has none)."""
     try:
@@ -227,6 +237,9 @@ def sync_places() -> list[tuple[Any, str, str]]:
         (torch._C, "_mtia_deviceSynchronize", "torch.mtia.synchronize"),
         (torch._C, "_accelerator_synchronizeDevice", "torch.accelerator.synchronize"),
     ]
+    neuron = getattr(torch, "neuron", None)  # not among the functions that torch.compile knows by identity
+    if neuron is not None:
+        candidates.append((neuron, "synchronize", "torch.neuron.synchronize"))
     for kind in ("cuda", "xpu"):
         module = getattr(torch, kind, None)
         for name in ("Stream", "Event"):
