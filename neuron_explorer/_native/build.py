@@ -208,7 +208,7 @@ def _compile(compiler: str, work: Path, headers: Path, torch_folder: Path, new_a
     errors = ""
     for standard in ("c++20", "c++17"):
         flags = [
-            f"-std={standard}", extension.optimise, "-g0", "-fPIC", "-DNDEBUG", "-w",
+            f"-std={standard}", extension.optimise, "-g0", "-fPIC", "-fno-plt", "-DNDEBUG", "-w",
             f"-D_GLIBCXX_USE_CXX11_ABI={int(new_abi)}", f"-I{torch_folder / 'include'}",
             f"-I{torch_folder / 'include' / 'torch' / 'csrc' / 'api' / 'include'}", f"-I{headers}",
         ]  # fmt: skip

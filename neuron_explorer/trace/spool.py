@@ -4,6 +4,7 @@
     p<pid>/process.json     one directory per process (a suffix "-2" when a pid comes back)
     p<pid>/tables.log       interned names, signatures, code, frames, modules, threads, sources
     p<pid>/t<seq>.events    one file per thread: a header, then fixed records in start order
+    p<pid>/t<seq>.*.ring    what the native recorder has not appended to such a file yet (ring.py)
     p<pid>/t<seq>.tensors   storage ids of inputs (TENSOR records, no header), when asked for
     p<pid>/control.json     counters, written when a recording is stopped
 

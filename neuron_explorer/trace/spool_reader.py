@@ -7,9 +7,7 @@ ends the tables, and a file that is missing is an empty one.
 
 from __future__ import annotations
 
-import io
 import json
-import os
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ import numpy as np
 
 from ..errors import BadTraceError
 from . import spool
+from .ring import RingedFile
 from .sniff import printable
 
 MAX_JSON_BYTES: Final = 16 << 20
@@ -54,23 +53,16 @@ class EventsFile:
     name: str
     count: int
     torn: int
-    _file: io.FileIO | None = None
+    _file: RingedFile | None = None
 
     def read(self, first: int, last: int) -> np.ndarray:
         """Records [first, last) as a structured array (``spool.RECORD``)."""
         # Reads, not a mapping: touched pages of a mapping would count as this process's memory.
         if self._file is None:
-            self._file = io.FileIO(self.path)
-        size = spool.RECORD.itemsize
-        records = np.zeros(last - first, spool.RECORD)
-        view = records.view(np.uint8).data if last > first else memoryview(b"")
-        self._file.seek(spool.HEADER.size + first * size)
-        done = 0
-        while done < len(view):
-            got = self._file.readinto(view[done:])
-            if not got:
-                break  # the rest stays zero: never written
-            done += got
+            self._file = RingedFile(self.path)
+        records = np.zeros(last - first, spool.RECORD)  # what was never written stays zero
+        if last > first:
+            self._file.read_into(spool.HEADER.size + first * spool.RECORD.itemsize, records.view(np.uint8).data)
         return records
 
     def blocks(self, records: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -154,9 +146,9 @@ def read_process(directory: Path) -> ProcessSpool:
 def open_events(path: Path, tables: Tables) -> EventsFile | None:
     """A thread's file with its torn tail measured; None when not even its header is there."""
     try:
-        with path.open("rb") as file:
-            head = file.read(spool.HEADER.size)
-            size = os.fstat(file.fileno()).st_size
+        file = RingedFile(path)
+        head, size = file.read(0, spool.HEADER.size), file.size
+        file.close()
     except OSError:
         return None
     if len(head) < spool.HEADER.size:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from . import spool
+from .ring import RingedFile
 
 _UNVERSIONED = (1 << 64) - 1
 
@@ -22,10 +21,13 @@ def inputs_of(events_file: Path, first: int, last: int) -> dict[int, str]:
     """
     path = events_file.with_suffix(".tensors")
     try:
-        with path.open("rb") as file:
-            count = os.fstat(file.fileno()).st_size // spool.TENSOR.itemsize
+        file = RingedFile(path)
+        try:
+            count = file.size // spool.TENSOR.itemsize
             low, high = _position(file, count, first), _position(file, count, last)
             records = _read(file, low, high - low)
+        finally:
+            file.close()
     except OSError:
         return {}
     records = records[records["storage"] != 0]
@@ -37,7 +39,7 @@ def inputs_of(events_file: Path, first: int, last: int) -> dict[int, str]:
     return {event: json.dumps({"tensors": tensors}, separators=(",", ":")) for event, tensors in found.items()}
 
 
-def _position(file: BinaryIO, count: int, event: int) -> int:
+def _position(file: RingedFile, count: int, event: int) -> int:
     """The first tensor record of ``event`` or a later one. Slots that were never written come last."""
     low, high = 0, count
     while low < high:
@@ -50,6 +52,7 @@ def _position(file: BinaryIO, count: int, event: int) -> int:
     return low
 
 
-def _read(file: BinaryIO, first: int, count: int) -> np.ndarray:
-    file.seek(first * spool.TENSOR.itemsize)
-    return np.frombuffer(file.read(max(0, count) * spool.TENSOR.itemsize), spool.TENSOR)
+def _read(file: RingedFile, first: int, count: int) -> np.ndarray:
+    size = spool.TENSOR.itemsize
+    data = file.read(first * size, max(0, count) * size)
+    return np.frombuffer(data[: len(data) // size * size], spool.TENSOR)

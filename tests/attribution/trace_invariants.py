@@ -254,6 +254,6 @@ def frames(t: Rows) -> list[str]:
     for frame in t.frames.values():
         if frame["parent"] >= 0 and frame["parent"] not in t.frames:
             out.append(f"frame {frame['id']} has a missing parent")
-        if not frame["file"] or frame["line"] == 0 or not frame["function"]:
+        if not frame["file"] or frame["line"] <= 0 or not frame["function"]:
             out.append(f"frame {frame['id']} says {frame['file']}:{frame['line']} {frame['function']}")
     return out

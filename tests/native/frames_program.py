@@ -47,6 +47,18 @@ def checked_first(first: object) -> int:
     return 0
 
 
+class Made:
+    def __init__(self) -> None:
+        check(self)
+
+
+def cell(value: int):  # noqa: ANN201
+    return lambda: check(value)
+
+
+for _ in range(30):  # often enough that the interpreter specialises the call
+    Made()
+    cell(1)
 thing = Thing()
 check(thing)
 for depth in (0, 1, 50, 400):

@@ -38,4 +38,4 @@ def test_walking_frames_without_the_gil(python: str, tmp_path: Path) -> None:
         [python, str(HERE / "frames_program.py"), str(tmp_path)], capture_output=True, text=True, cwd=tmp_path
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split() == ["checked", "17"]
+    assert ran.stdout.split() == ["checked", "47"]

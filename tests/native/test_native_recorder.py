@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 
 from neuron_explorer._native import NativeUnavailable, load  # noqa: E402
 from neuron_explorer.trace import spool  # noqa: E402
+from neuron_explorer.trace.ring import RingedFile  # noqa: E402
 
 try:
     native = load()
@@ -37,7 +38,10 @@ def process_folder(folder: Path, pid: int | None = None) -> Path:
 
 
 def records(folder: Path, thread: int = 0) -> np.ndarray:
-    rows = np.fromfile(folder / f"t{thread}.events", dtype=spool.RECORD)[1:]
+    file = RingedFile(folder / f"t{thread}.events")
+    data = file.read(0, file.size)
+    file.close()
+    rows = np.frombuffer(data[: len(data) // 64 * 64], spool.RECORD)[1:]
     return rows[rows["start"] != 0]
 
 
@@ -343,6 +347,32 @@ def test_modules_that_die_and_come_back_at_the_same_address(folder: Path) -> Non
     classes = {i + 1: texts(p[:-4], 8)[1] for i, p in enumerate(entries(here, spool.MODULE))}
     assert {classes[m] for m in named(here, "aten::relu")["module"]} == {"ReLU"}
     assert {classes[m] for m in named(here, "aten::tanh")["module"]} == {"Tanh"}
+
+
+def test_what_a_killed_process_left_in_its_ring(folder: Path) -> None:
+    """Every record is either in the file or in the ring, whatever moment the process dies at."""
+    for killed_at in (5, 63, 64, 65, 700):
+        (folder / str(killed_at)).mkdir()
+        child = os.fork()
+        if child == 0:
+            native.start(str(folder / str(killed_at)), chunk_bytes=4096)
+            outer = native.begin(spool.RANGE, "outer")  # noqa: F841
+            for i in range(killed_at):
+                native.end(native.begin(spool.RANGE, str(i)))
+            os.kill(os.getpid(), 9)
+        os.waitpid(child, 0)
+        here = process_folder(folder / str(killed_at), child)
+        rows = records(here)
+        assert [names(here)[n] for n in rows["name"]] == ["outer", *map(str, range(killed_at))]
+        assert rows[0]["end"] == 0 and (rows[1:]["end"] >= rows[1:]["start"]).all()
+        assert (here / "t0.events.ring").exists()
+
+
+def test_a_stopped_recording_leaves_no_ring(folder: Path) -> None:
+    native.start(str(folder))
+    torch.ones(1)
+    native.stop()
+    assert not list(folder.glob("p*/*.ring"))
 
 
 def test_nothing_is_kept_alive(folder: Path) -> None:

@@ -37,7 +37,6 @@ struct Frame {
 
 using RawFrame = PyFrameObject;
 
-inline RawFrame* skip_incomplete(RawFrame* f) { return f; }
 inline RawFrame* innermost(PyThreadState* ts) { return ts->frame; }
 inline RawFrame* outer(RawFrame* f) { return f->f_back; }
 inline PyCodeObject* code_of(RawFrame* f) { return f->f_code; }
@@ -52,28 +51,52 @@ inline PyObject* first_local(RawFrame* f) { return f->f_localsplus[0]; }
 using RawFrame = _PyInterpreterFrame;
 
 #if PY_VERSION_HEX >= 0x030D0000
-inline bool is_shim(RawFrame* f) { return f->owner == FRAME_OWNED_BY_CSTACK; }
 inline PyCodeObject* code_of(RawFrame* f) { return reinterpret_cast<PyCodeObject*>(f->f_executable); }
 inline uintptr_t instruction_of(RawFrame* f) { return reinterpret_cast<uintptr_t>(f->instr_ptr); }
 inline RawFrame* current(PyThreadState* ts) { return ts->current_frame; }
 #elif PY_VERSION_HEX >= 0x030C0000
-inline bool is_shim(RawFrame* f) { return f->owner == FRAME_OWNED_BY_CSTACK; }
 inline PyCodeObject* code_of(RawFrame* f) { return f->f_code; }
 inline uintptr_t instruction_of(RawFrame* f) { return reinterpret_cast<uintptr_t>(f->prev_instr); }
 inline RawFrame* current(PyThreadState* ts) { return ts->cframe->current_frame; }
 #else
-inline bool is_shim(RawFrame*) { return false; }
 inline PyCodeObject* code_of(RawFrame* f) { return f->f_code; }
 inline uintptr_t instruction_of(RawFrame* f) { return reinterpret_cast<uintptr_t>(f->prev_instr); }
 inline RawFrame* current(PyThreadState* ts) { return ts->cframe->current_frame; }
 #endif
 
-inline RawFrame* skip_incomplete(RawFrame* f) {
-  while (f != nullptr && is_shim(f)) f = f->previous;
+// What a traceback leaves out too: frames of the interpreter's own (entered from C, or made
+// for a class's __init__), and frames that have not reached their first traceable instruction.
+inline bool is_incomplete(RawFrame* f) {
+#if PY_VERSION_HEX >= 0x030C0000
+  if (f->owner == FRAME_OWNED_BY_CSTACK) return true;
+#endif
+  if (f->owner == FRAME_OWNED_BY_GENERATOR) return false;
+  PyCodeObject* code = code_of(f);
+  return instruction_of(f) < reinterpret_cast<uintptr_t>(_PyCode_CODE(code) + code->_co_firsttraceable);
+}
+
+// A caller has always reached its call; only the interpreter's own frames lie between callers.
+inline bool is_no_caller(RawFrame* f) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return is_incomplete(f);
+#elif PY_VERSION_HEX >= 0x030C0000
+  return f->owner == FRAME_OWNED_BY_CSTACK;
+#else
+  (void)f;
+  return false;
+#endif
+}
+
+inline RawFrame* innermost(PyThreadState* ts) {
+  RawFrame* f = current(ts);
+  while (f != nullptr && is_incomplete(f)) f = f->previous;
   return f;
 }
-inline RawFrame* innermost(PyThreadState* ts) { return skip_incomplete(current(ts)); }
-inline RawFrame* outer(RawFrame* f) { return skip_incomplete(f->previous); }
+inline RawFrame* outer(RawFrame* f) {
+  f = f->previous;
+  while (f != nullptr && is_no_caller(f)) f = f->previous;
+  return f;
+}
 inline int byte_offset(RawFrame* f) {
   return static_cast<int>(instruction_of(f) - reinterpret_cast<uintptr_t>(_PyCode_CODE(code_of(f))));
 }

@@ -17,6 +17,9 @@
 
 namespace nx {
 
+static Clock g_clock;
+static inline uint64_t now_ns() { return g_clock.now(); }
+
 static std::atomic<Session*> g_session{nullptr};
 static std::atomic<uint64_t> g_generation{0};
 static std::atomic<uint64_t> g_module_epoch{1};
@@ -172,6 +175,8 @@ static ThreadState* attach(Session* s) {
   header->os_thread = tid;
   header->logical_thread = logical;
   t->open.reserve(64);
+  // The main thread keeps its Python state for life; threads made in C may come and go with theirs.
+  if (tid == ::getpid()) t->python = PyGILState_GetThisThreadState();
   s->threads.push_back(t);
   t_state = t;
   return t;
@@ -179,20 +184,18 @@ static ThreadState* attach(Session* s) {
 
 // ---------------------------------------------------------------- lookups
 
-// An operator's schema owns its name and its overload name, so their addresses find the id.
-// Everything else comes with the address of an empty literal as overload and perhaps that of
-// a temporary string as name: the text decides.
-static uint32_t find_name(Session* s, ThreadState* t, const char* name, const char* overload, uint8_t scope) {
-  size_t slot = 0;
-  bool stable = overload != nullptr && overload != g_no_overload;
-  if (stable) {
-    slot = mix(reinterpret_cast<uintptr_t>(name), reinterpret_cast<uintptr_t>(overload)) % kNameSlots;
-    const NameSlot& n = t->by_address[slot];
-    if (n.name == name && n.overload == overload && ::strncmp(n.text, name, sizeof n.text - 1) == 0) return n.id;
-  }
+// An operator's schema owns its name, so the address of the name finds the operator. Anything
+// else has an empty literal as overload and perhaps a temporary string as name: its text
+// decides, and it is not kept by address.
+static uint32_t find_name(Session* s, ThreadState* t, const char* name, const at::RecordFunction* fn, uint8_t scope) {
+  NameSlot& known = t->by_address[((reinterpret_cast<uintptr_t>(name) >> 4) ^ (reinterpret_cast<uintptr_t>(name) >> 13)) % kNameSlots];
+  // A name of a schema that is gone may lie where another lay: the first bytes are compared.
+  if (known.name == name && ::memcmp(known.text, name, sizeof known.text) == 0) return known.id;
+  const char* overload = fn == nullptr ? g_no_overload : fn->overload_name();
+  bool stable = overload != g_no_overload;
   size_t length = ::strlen(name);
   uint64_t key = mix(hash_text(name, length), scope);
-  size_t overload_length = overload == nullptr ? 0 : ::strlen(overload);
+  size_t overload_length = ::strlen(overload);
   if (overload_length) key = mix(key, hash_text(overload, overload_length));
   uint32_t id = t->names.find(key);
   if (id == 0) {
@@ -215,12 +218,9 @@ static uint32_t find_name(Session* s, ThreadState* t, const char* name, const ch
     t->names.insert(key, id);
   }
   if (stable) {
-    NameSlot& n = t->by_address[slot];
-    n.name = name;
-    n.overload = overload;
-    n.id = id;
-    ::strncpy(n.text, name, sizeof n.text - 1);
-    n.text[sizeof n.text - 1] = 0;
+    known.name = name;
+    known.id = id;
+    ::memcpy(known.text, name, sizeof known.text);
   }
   return id;
 }
@@ -340,14 +340,16 @@ static StackResult walk(Session* s, ThreadState* t, RawFrame* f) {
       r.cut = true;
       break;
     }
-    key = mix(key, instruction_of(g));
+    key = step(key, instruction_of(g));
     ++frames;
     if (code_of(g) == module_call) {
-      module_key = mix(module_key, reinterpret_cast<uintptr_t>(first_local(g)));
+      module_key = step(module_key, reinterpret_cast<uintptr_t>(first_local(g)));
       has_module = true;
     }
   }
-  if (r.cut) s->cut_stacks.fetch_add(1, std::memory_order_relaxed);
+  if (__builtin_expect(r.cut, 0)) s->cut_stacks.fetch_add(1, std::memory_order_relaxed);
+  key = mix(key, frames);
+  module_key = mix(module_key, 1);
   uint32_t stack = t->stacks.find(key);
   uint32_t module = 0;
   uint64_t epoch = g_module_epoch.load(std::memory_order_acquire);
@@ -407,14 +409,16 @@ static PyObject* module_died(PyObject*, PyObject* weak) {
 static uint32_t find_signature(Session* s, ThreadState* t, const at::RecordFunction& fn, uint32_t name) {
   c10::ArrayRef<const c10::IValue> inputs = fn.inputs();
   bool coarse_name = name < t->coarse_names.size() && t->coarse_names[name];
-  uint64_t key = mix(coarse_name ? 0x9A : 0x99, name);
+  uint64_t key = step(coarse_name ? 0x9A : 0x99, name);
   for (const c10::IValue& v : inputs) key = hash_value(key, v, !coarse_name);
+  key = mix(key, inputs.size());
   uint32_t id = t->signatures.find(key);
   if (id != 0) return id;
   std::lock_guard<std::mutex> lock(s->tables.mutex);
   bool floats = s->tables.names[name - 1].float_signatures < kManyFloats;
-  uint64_t coarse = mix(0x9A, name);
+  uint64_t coarse = step(0x9A, name);
   for (const c10::IValue& v : inputs) coarse = hash_value(coarse, v, false);
+  coarse = mix(coarse, inputs.size());
   auto it = s->tables.signature_ids.find(key);
   if (it == s->tables.signature_ids.end() && !floats) it = s->tables.signature_ids.find(coarse);
   if (!floats) {
@@ -519,7 +523,7 @@ static Context* begin(Session* s, ThreadState* t, uint8_t kind, uint32_t name, c
   const void* frame = nullptr;
   uintptr_t instruction = 0;
   if (s->options.stacks) {
-    PyThreadState* python = PyGILState_GetThisThreadState();
+    PyThreadState* python = t->python != nullptr ? t->python : PyGILState_GetThisThreadState();
     RawFrame* f = python == nullptr ? nullptr : innermost(python);
     if (f != nullptr) {
       frame = f;
@@ -575,8 +579,10 @@ static Context* begin(Session* s, ThreadState* t, uint8_t kind, uint32_t name, c
     record->aux = static_cast<uint32_t>(fn->forwardThreadId());
     context->sequence = 0;
   } else {
-    context->sequence = at::sequence_number::peek();
-    record->seq = static_cast<int64_t>(context->sequence);
+    // Only an operator that was dispatched to autograd can make nodes; its number is the next
+    // node's.
+    record->seq = fn != nullptr ? fn->seqNr() : -1;
+    context->sequence = static_cast<uint64_t>(record->seq);
     record->aux = 0;
   }
   if (t->has_tensors && fn != nullptr && kind == kOp) record_tensors(s, t, *fn, index);
@@ -620,20 +626,21 @@ static void finish(Context* c) {
   uint64_t children = t->open[at].children;
   uint64_t self = duration > children ? duration - children : 0;
   uint32_t aux = 0;
-  if (c->kind != kAutograd) {
+  bool counts_nodes = c->kind != kAutograd && c->sequence != ~0ull;
+  if (counts_nodes) {
     uint64_t delta = at::sequence_number::peek() - c->sequence;
     aux = delta > 0xFFFFFFFFull ? 0xFFFFFFFFu : static_cast<uint32_t>(delta);
   }
   auto* record = static_cast<Record*>(t->events.at(offset));
   if (__builtin_expect(record != nullptr, 1)) {
     record->self = self;
-    if (c->kind != kAutograd) record->aux = aux;
+    if (counts_nodes) record->aux = aux;
     if (!in_order) record->flags |= kOutOfOrder;
     __atomic_store_n(&record->end, end, __ATOMIC_RELEASE);
   } else {
     uint64_t times[2] = {end, self};
     t->events.write_at(offset + offsetof(Record, end), times, sizeof times);
-    if (c->kind != kAutograd) t->events.write_at(offset + offsetof(Record, aux), &aux, sizeof aux);
+    if (counts_nodes) t->events.write_at(offset + offsetof(Record, aux), &aux, sizeof aux);
   }
   if (in_order) {
     t->open.pop_back();
@@ -660,12 +667,10 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& f
   if (g_session.load(std::memory_order_relaxed) != s) return nullptr;
   uint8_t kind;
   uint8_t scope;
-  const char* overload = nullptr;
   switch (fn.scope()) {
     case at::RecordScope::FUNCTION:
       kind = kOp;
       scope = 0;
-      overload = fn.overload_name();
       break;
     case at::RecordScope::BACKWARD_FUNCTION:
       kind = kAutograd;
@@ -679,7 +684,7 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& f
       kind = kRange;
       scope = 255;
   }
-  uint32_t name = find_name(s, t, fn.name(), overload, scope);
+  uint32_t name = find_name(s, t, fn.name(), scope == 0 ? &fn : nullptr, scope);
   if (name == 0 || (name & kSkipBit) != 0) return nullptr;
   return std::unique_ptr<at::ObserverContext>(begin(s, t, kind, name, &fn));
 }
@@ -807,7 +812,7 @@ static PyObject* py_start(PyObject*, PyObject* args, PyObject* kwargs) {
   const char* directory;
   int stacks = 1, shapes = 1, tensors = 0, map = 1;
   PyObject* namer = nullptr;
-  Py_ssize_t window = 1 << 20;
+  Py_ssize_t window = 1 << 18;
   const char* role = "main";
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|ppppOns", const_cast<char**>(names), &directory, &stacks, &shapes,
                                    &tensors, &map, &namer, &window, &role))
@@ -841,6 +846,7 @@ static PyObject* py_start(PyObject*, PyObject* args, PyObject* kwargs) {
   Py_XDECREF(call);
   Py_XDECREF(module_class);
   Py_DECREF(nn);
+  g_clock.calibrate();
   int error = 0;
   Session* s = open_session(o, role, &error);
   if (s == nullptr) {
@@ -1011,11 +1017,11 @@ static PyObject* py_bare_start(PyObject*, PyObject*) {
   g_bare_handle = at::addGlobalCallback(at::RecordFunctionCallback(
       [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
         auto c = std::make_unique<BareContext>();
-        c->start = now_ns();
+        c->start = monotonic_ns();
         return c;
       },
       [](const at::RecordFunction&, at::ObserverContext* c) {
-        g_bare_total.fetch_add(now_ns() - static_cast<BareContext*>(c)->start, std::memory_order_relaxed);
+        g_bare_total.fetch_add(monotonic_ns() - static_cast<BareContext*>(c)->start, std::memory_order_relaxed);
       }));
   Py_RETURN_NONE;
 }
@@ -1046,6 +1052,7 @@ static PyModuleDef module = {PyModuleDef_HEAD_INIT, "nx_recorder", nullptr, -1, 
 PyMODINIT_FUNC PyInit_nx_recorder(void) {
   PyObject* m = PyModule_Create(&nx::module);
   if (m == nullptr) return nullptr;
+  nx::g_clock.open();
   nx::g_module_died = PyCFunction_New(&nx::module_died_def, nullptr);
   ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
   pthread_atfork(nx::before_fork, nx::after_fork_parent, nx::after_fork_child);

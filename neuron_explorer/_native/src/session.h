@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "clock.h"
 #include "frames.h"
 #include "hashing.h"
 #include "spool.h"
@@ -27,19 +28,13 @@ constexpr uint32_t kMaxSignatures = 1u << 18;
 constexpr uint32_t kMaxNames = 1u << 18;
 constexpr uint32_t kManyFloats = 64;  // signatures of one operator before floats are left out
 
-inline uint64_t now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1000000000ull + static_cast<uint64_t>(t.tv_nsec);
-}
-
 struct Options {
   std::string directory;  // the spool directory, holding p<pid>/
   bool stacks = true;
   bool shapes = true;
   bool tensors = false;
   bool map = true;
-  size_t window = 1 << 20;
+  size_t window = 1 << 18;  // of the ring of each thread, bytes
   PyObject* namer = nullptr;              // borrowed for the process's lifetime
   PyCodeObject* module_call = nullptr;    // code of Module._wrapped_call_impl
 };
@@ -62,11 +57,10 @@ struct Open {
 // A direct-mapped slot of the names found by address; the text guards against reuse.
 struct NameSlot {
   const char* name = nullptr;
-  const char* overload = nullptr;
   uint32_t id = 0;
-  char text[44] = {0};
+  char text[16] = {0};  // its first bytes; a std::string has at least 16
 };
-constexpr size_t kNameSlots = 512;
+constexpr size_t kNameSlots = 512;  // a power of two
 
 struct ThreadState {
   uint64_t generation = 0;
@@ -85,6 +79,7 @@ struct ThreadState {
   std::vector<int> offsets;
   std::vector<PyObject*> module_chain;
   uint64_t tracing_ops = 0;
+  PyThreadState* python = nullptr;  // of the main thread, where it cannot change
   std::atomic<bool> inside{false};  // a callback of this thread is running
   bool in_python = false;           // it runs Python code of ours
   std::mutex late_mutex;

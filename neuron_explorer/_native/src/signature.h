@@ -39,8 +39,10 @@ inline uint64_t hash_tensor(uint64_t h, const c10::TensorImpl* t) {
   if (!has_plain_sizes(t)) return step(h, facts | 0x8000);
   c10::IntArrayRef sizes = t->sizes_default();
   bool strided = has_plain_strides(t);
-  h = step(h, facts | (strided ? 0x4000 : 0) | sizes.size());
-  if (!strided) {
+  // The sizes of a contiguous tensor say its strides.
+  bool contiguous = t->is_contiguous_default(at::MemoryFormat::Contiguous);
+  h = step(h, facts | (strided ? 0x4000 : 0) | (contiguous ? 0x2000 : 0) | sizes.size());
+  if (contiguous || !strided) {
     for (int64_t v : sizes) h = step(h, static_cast<uint64_t>(v));
     return h;
   }

@@ -3,6 +3,9 @@
 
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/transformers/attention.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -93,10 +96,20 @@ static std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
   return {back(std::get<0>(out)), back(std::get<1>(out)), back(std::get<2>(out))};
 }
 
-static int64_t sdp_choice(const at::Tensor&, const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, double dropout,
-                          bool, std::optional<double>, bool) {
-  return dropout > 0 ? 0 /* math */ : 4 /* overrideable */;
+// Torch's numbers of the ways to compute attention: 0 is the definition, 4 the device's own.
+static int64_t sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>&,
+                          double dropout, bool, std::optional<double>, bool grouped) {
+  bool plain = query.dim() == 4 && key.dim() == 4 && value.dim() == 4 && query.size(1) == key.size(1);
+  return dropout > 0 || grouped || !plain ? 0 : 4;
 }
+
+}  // namespace nx
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &nx::sdp_choice)
+}
+
+namespace nx {
 
 using Attention = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>;
 
@@ -125,30 +138,26 @@ static std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_back
   use_artifact("aten::_scaled_dot_product_fused_attention_overrideable_backward", k);
   HostView v(false);
   Quiet quiet;
-  // The gradient of the definition, through autograd on the CPU's tensors.
-  c10::impl::IncludeDispatchKeyGuard with(c10::autograd_dispatch_keyset);
-  c10::impl::ExcludeDispatchKeyGuard never(c10::DispatchKeySet{});
-  c10::impl::LocalDispatchKeySet tls = c10::impl::tls_local_dispatch_key_set();
-  c10::impl::ForceDispatchKeyGuard plain(tls.included_, tls.excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView);
-  at::AutoGradMode on(true);
-  std::vector<at::Tensor> in = {host(query, v).detach().requires_grad_(mask[0]), host(key, v).detach().requires_grad_(mask[1]),
-                                host(value, v).detach().requires_grad_(mask[2])};
-  std::optional<at::Tensor> b;
-  if (bias.defined()) {
-    b = host(bias, v).detach().requires_grad_(mask[3]);
-    in.push_back(*b);
+  // The gradient of the definition, written out; in float where the inputs are narrower.
+  auto type = at::promote_types(query.scalar_type(), at::kFloat);
+  auto wide = [&](const at::Tensor& t) { return host(t, v).to(type); };
+  at::Tensor q = wide(query), kk = wide(key), vv = wide(value), g = wide(grad);
+  double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+  at::Tensor scores = at::matmul(q, kk.transpose(-2, -1)).mul_(factor);
+  if (bias.defined()) scores = scores + wide(bias);
+  if (causal) {
+    at::Tensor past = at::ones({query.size(-2), key.size(-2)}, scores.options().dtype(at::kBool)).tril_();
+    scores = scores.masked_fill(past.logical_not_(), -std::numeric_limits<double>::infinity());
   }
-  auto out = std::get<0>(at::_scaled_dot_product_attention_math(in[0], in[1], in[2], b, 0.0, causal, std::nullopt, scale));
-  std::vector<at::Tensor> wanted;
-  for (auto& t : in)
-    if (t.requires_grad()) wanted.push_back(t);
-  std::vector<at::Tensor> grads;
-  out.backward(host(grad, v), false, false, wanted);
-  auto back = [&](size_t i) {
-    if (i >= in.size() || !in[i].grad().defined()) return at::Tensor();
-    return v.to_device(in[i].grad().detach());
-  };
-  return {back(0), back(1), back(2), back(3)};
+  at::Tensor weights = at::_safe_softmax(scores, -1);
+  at::Tensor of_weights = at::matmul(g, vv.transpose(-2, -1));
+  at::Tensor of_scores = weights * (of_weights - (of_weights * weights).sum(-1, true));
+  auto back = [&](const at::Tensor& t, const at::Tensor& like) { return v.to_device(t.to(like.scalar_type())); };
+  at::Tensor of_bias;
+  if (bias.defined() && mask[3]) of_bias = back(at::sum_to(of_scores, bias.sizes()), bias);
+  return {mask[0] ? back(at::matmul(of_scores, kk).mul_(factor), query) : at::Tensor(),
+          mask[1] ? back(at::matmul(of_scores.transpose(-2, -1), q).mul_(factor), key) : at::Tensor(),
+          mask[2] ? back(at::matmul(weights.transpose(-2, -1), g), value) : at::Tensor(), of_bias};
 }
 
 static std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
