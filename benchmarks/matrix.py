@@ -30,6 +30,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ("tests/native", "tests/recorders", "tests/trace", "tests/attribution", "tests/cli")
+LIMIT = 3600  # seconds a suite may take on a busy machine
 START, END = "<!-- table -->", "<!-- end of table -->"
 
 FACTS = """
@@ -122,7 +123,12 @@ def measure(python: Path, tests: list[str]) -> Row:
     print(f"Python {version}, torch {torch}, {recorder}", file=sys.stderr, flush=True)
     command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     environment = {name: value for name, value in os.environ.items() if name != "CI"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, check=False)
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, text=True, capture_output=True, check=False, timeout=LIMIT
+        )
+    except subprocess.TimeoutExpired:
+        return Row(version, torch, recorder, f"not done after {LIMIT // 60} minutes", False)
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     summary = lines[-1].strip("= ") if lines else "pytest did not run"
     if done.returncode != 0:
