@@ -6,12 +6,13 @@ rename PrivateUse1, register the device module, generate ``.neuron()`` methods.
 
 from __future__ import annotations
 
+import atexit
 import sys
 from types import ModuleType
 
 import torch
 
-from neuron_explorer.neuron.emulator import Settings, device_module, package
+from neuron_explorer.neuron.emulator import Settings, device_module, package, shutdown
 
 
 def register(native: ModuleType, settings: Settings) -> None:
@@ -25,3 +26,4 @@ def register(native: ModuleType, settings: Settings) -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     package.install(native, settings)
+    atexit.register(shutdown.wait_for_backward_threads)
