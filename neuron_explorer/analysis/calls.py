@@ -25,6 +25,8 @@ MOST_GROUPS: Final = 200_000
 
 KINDS: Final = ("op", "copy", "sync", "fallback", "launch", "range", "data_wait", "autograd", "compile")
 
+_ACCELERATORS: Final = ("neuron", "cuda", "xpu", "hip")
+
 _TEXT: Final = ("kind", "name", "shapes", "dtypes", "arguments", "strides", "device", "file", "function", "phase")
 _LONGEST: Final = 8192
 _KEY: Final = ", ".join((*(f"coalesce({c}, '')" for c in _TEXT), "line"))
@@ -108,7 +110,7 @@ def on_device(calls: Calls, metadata: Mapping[str, Any]) -> np.ndarray:
     kind = device.get("type") if isinstance(device, Mapping) else None
     stays = calls.where([g.kind == "data_wait" for g in calls.groups])
     chosen = ~(stays | calls.covered(stays))
-    if kind not in ("cpu", None):
+    if kind in _ACCELERATORS:
         chosen &= calls.where([g.device != "cpu" for g in calls.groups])
     return chosen
 

@@ -172,6 +172,22 @@ def _gather(s: Signature) -> Cost | None:
     return _elementwise(0, x.dtype, moved(out, index), moved(out))
 
 
+def _placed(source_at: int) -> Model:
+    """(destination, dimension, index, source): only the source's places are written."""
+
+    def model(s: Signature) -> Cost | None:
+        target, index, source = s.tensor(0), s.tensor(2), s.tensor(source_at)
+        if target is None or index is None or source is None:
+            return None
+        return _elementwise(0, target.dtype, moved(index, source), moved(source))
+
+    return model
+
+
+def _number(s: Signature) -> Cost | None:
+    return Cost(0, ELEMENTWISE, "float32", (), (("float32", 1),))
+
+
 def _nll_forward(s: Signature) -> Cost | None:
     """(log-probabilities, targets, …): one of each row is read."""
     x, target = s.tensor(0), s.tensor(1)
@@ -304,6 +320,9 @@ DATA_MODELS: Final[dict[str, Model]] = {
     "embedding_dense_backward": _embedding_backward,
     "index_select": _index_select,
     "gather": _gather,
+    **dict.fromkeys(("index_copy_", "index_add_"), _placed(3)),
+    **dict.fromkeys(("scatter_", "scatter_add_"), _placed(3)),
+    "scalar_tensor": _number,
     "nll_loss_forward": _nll_forward,
     "nll_loss2d_forward": _nll_forward,
     "nll_loss_backward": _nll_backward,

@@ -88,7 +88,7 @@ def step_work(trace: Trace, period: str = "auto", *, selection: Selection | None
 def work_of(calls: Calls, selection: Selection, metadata: Mapping[str, Any]) -> Work:
     """The same from calls that were loaded before. What the host computes and copies to or from it are left out."""
     costs = [_cost(g) for g in calls.groups]
-    operator = on_device(calls, metadata) & calls.where([g.kind in _OPERATORS for g in calls.groups])
+    operator = calls.where([g.kind in _OPERATORS for g in calls.groups])
     across = calls.where([g.kind == "copy" and not g.name.startswith("neuron::") for g in calls.groups])
     operator &= ~(across | calls.encloses(across))
     # What has a kernel of its own speaks; composites speak only when nothing inside them does.
@@ -98,6 +98,8 @@ def work_of(calls: Calls, selection: Selection, metadata: Mapping[str, Any]) -> 
     first |= silent & ~calls.encloses(first | silent)
     launches = calls.where([g.kind == "launch" for g in calls.groups])
     first |= launches & ~calls.encloses(first)
+    # Last, so that what the host computes still answers for the composites around it.
+    first &= on_device(calls, metadata)
     number = np.bincount(calls.group[first], minlength=len(calls.groups))
     duration = np.zeros(len(calls.groups), np.float64)
     np.add.at(duration, calls.group[first], calls.duration[first])

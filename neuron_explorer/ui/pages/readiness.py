@@ -168,13 +168,13 @@ def _floors(report: Readiness) -> html.Section:
     rows = [
         [
             f.name, _bar(f.by_op_ns, most), q.duration(f.arithmetic_ns), w.bound(f),
-            html.Span(f.assumption, className="muted"), q.duration(wholes[f.chip].by_op_ns),
-            html.Span(wholes[f.chip].assumption, className="muted"),
+            q.duration(wholes[f.chip].by_op_ns),
+            html.Div([html.Div(f"device: {f.assumption}"), html.Div(f"chip: {wholes[f.chip].assumption}")]),
         ]
         for f in devices
     ]  # fmt: skip
     heads = (("chip", "nowrap"), ("one device", "num bar-column"), ("arithmetic", "num"), ("bound by", "nowrap"),
-             ("a device is", "assumption"), ("whole chip", "num"), ("split over", "assumption"))  # fmt: skip
+             ("whole chip", "num"), ("cores and HBM", "muted assumption"))  # fmt: skip
     dtypes = [
         f"{d.dtype} {w.arithmetic(d.flops)}" + (f" ({d.note})" if d.note else "") for d in floor.floors[0].dtypes
     ]
