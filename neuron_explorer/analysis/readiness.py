@@ -19,7 +19,7 @@ from neuron_explorer.analysis.roofline import ASSUMPTIONS, Floor, coverage_text,
 from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.analysis.shape_variety import ShapeVariety, shape_variety
 from neuron_explorer.analysis.waits import Wait, waits
-from neuron_explorer.analysis.work import Unmodelled, step_work
+from neuron_explorer.analysis.work import Unmodelled, work_of
 from neuron_explorer.neuron.hardware import CHIPS
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def readiness(trace: Trace, chip: str | None = None) -> Readiness:
     found, native = operators(trace, calls)
     compiles = facts.by_kind.get("compile", 0) + facts.by_kind.get("recompile", 0)
     variety = shape_variety(calls, native, compiles if known.seen else -1)
-    work = step_work(trace, selection=steady)
+    work = work_of(calls, steady, trace.metadata, calls.steady if steady.steps else None)
     met = tuple(x for x in limits(calls, here) if chip is None or not x.chips or chip in x.chips)
     # Views and allocations reach the device's tables, not the device.
     started = sum(o.steady_calls for o in found if not moves_nothing(o.name))

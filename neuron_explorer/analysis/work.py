@@ -85,8 +85,13 @@ def step_work(trace: Trace, period: str = "auto", *, selection: Selection | None
     return work_of(load_calls(trace, chosen), chosen, trace.metadata)
 
 
-def work_of(calls: Calls, selection: Selection, metadata: Mapping[str, Any]) -> Work:
-    """The same from calls that were loaded before. What the host computes and copies to or from it are left out."""
+def work_of(
+    calls: Calls, selection: Selection, metadata: Mapping[str, Any], within: np.ndarray | None = None
+) -> Work:
+    """The same from calls that were loaded before; ``within``: the events of the selection, None for all of them.
+
+    What the host computes, and copies between it and the device, are left out.
+    """
     costs = [_cost(g) for g in calls.groups]
     operator = calls.where([g.kind in _OPERATORS for g in calls.groups])
     across = calls.where([g.kind == "copy" and not g.name.startswith("neuron::") for g in calls.groups])
@@ -100,6 +105,8 @@ def work_of(calls: Calls, selection: Selection, metadata: Mapping[str, Any]) -> 
     first |= launches & ~calls.encloses(first)
     # Last, so that what the host computes still answers for the composites around it.
     first &= on_device(calls, metadata)
+    if within is not None:
+        first &= within
     number = np.bincount(calls.group[first], minlength=len(calls.groups))
     duration = np.zeros(len(calls.groups), np.float64)
     np.add.at(duration, calls.group[first], calls.duration[first])
