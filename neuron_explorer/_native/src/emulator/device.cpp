@@ -13,6 +13,14 @@ NeuronAllocator g_allocator;
 
 // ---------------------------------------------------------------- memory
 
+static std::string amount(int64_t bytes) {
+  constexpr double mib = 1024.0 * 1024.0;
+  char text[64];
+  if (bytes >= int64_t{1} << 30) snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / mib / 1024.0);
+  else snprintf(text, sizeof text, "%.2f MiB", static_cast<double>(bytes) / mib);
+  return text;
+}
+
 void Memory::add(c10::DeviceIndex device, size_t bytes) {
   std::lock_guard<std::mutex> lock(mutex);
   auto& s = stats[device];
@@ -20,12 +28,9 @@ void Memory::add(c10::DeviceIndex device, size_t bytes) {
   ++requests[device];
   if (used + static_cast<int64_t>(bytes) > g_settings.memory) {
     ++s.num_ooms;
-    double gib = 1024.0 * 1024.0 * 1024.0;
-    char text[256];
-    snprintf(text, sizeof text,
-             "neuron out of memory. Tried to allocate %.2f GiB. neuron:%d (emulated) has a capacity of %.2f GiB, of "
-             "which %.2f GiB is allocated.",
-             bytes / gib, static_cast<int>(device), g_settings.memory / gib, used / gib);
+    std::string text = c10::str("neuron out of memory. Tried to allocate ", amount(bytes), ". neuron:", static_cast<int>(device),
+                                " (emulated) has a capacity of ", amount(g_settings.memory), ", of which ", amount(used),
+                                " is allocated.");
     throw c10::OutOfMemoryError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, text);
   }
   s.allocation[kAggregate].increase(1);
@@ -190,7 +195,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   bool queryStream(const c10::Stream&) const override { return true; }
   void synchronizeStream(const c10::Stream&) const override {}
   void synchronizeEvent(void*) const override {}
-  void synchronizeDevice(const c10::DeviceIndex) const override {}
+  void synchronizeDevice(const c10::DeviceIndex i) const override {
+    if (i >= 0) check_index(i);
+  }
   double elapsedTime(void* a, void* b, const c10::DeviceIndex) const override {
     TORCH_CHECK(a != nullptr && b != nullptr, "Both events must be recorded before calculating elapsed time.");
     return (static_cast<double>(static_cast<Event*>(b)->recorded_ns) - static_cast<double>(static_cast<Event*>(a)->recorded_ns)) / 1e6;

@@ -33,6 +33,7 @@ c10::Storage HostView::host_storage(const at::Tensor& t, bool written) {
   void* data = storage->mutable_data();
   size_t bytes = storage->nbytes();
   c10::DataPtr pointer(data, nullptr, &c10::detail::deleteNothing, c10::Device(c10::DeviceType::CPU));
+  TORCH_CHECK(data != nullptr || bytes == 0, "neuron: a tensor without memory cannot be used here");
   if (copy_ && bytes > 0) {
     // The whole storage is copied, so that strides stay; what is counted is the tensor's own bytes.
     pointer = c10::GetAllocator(c10::DeviceType::CPU)->allocate(bytes);
@@ -75,6 +76,7 @@ at::Tensor HostView::to_device(const at::Tensor& t) {
   for (auto& s : storages_)
     if (s.host.unsafeGetStorageImpl() == storage) return tensor_over(s.device, c10::DispatchKey::PrivateUse1, t);
   size_t bytes = storage->nbytes();
+  TORCH_CHECK(storage->data() != nullptr || bytes == 0, "neuron: a tensor without memory cannot be used here");
   c10::DataPtr taken;
   if (bytes == 0) {
     taken = c10::DataPtr(nullptr, nullptr, &c10::detail::deleteNothing, device_);
@@ -122,6 +124,7 @@ void HostView::finish() {
 }
 
 void HostView::see(c10::Device d) {
+  check_usable();
   if (!has_device_) {
     device_ = d;
     has_device_ = true;

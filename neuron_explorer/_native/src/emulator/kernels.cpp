@@ -176,9 +176,11 @@ static void copy_between_devices(Stack* stack, size_t first, size_t count) {
   {
     HostView from(false), to(false);
     QuietCall quiet;
-    at::Tensor source_host = from.to_host(source), target_host = to.to_host(target, true);
-    if (source_host.layout() != at::kStrided) TORCH_CHECK(false, "neuron has no ", source_host.layout(), " tensors, only strided ones");
-    target_host.copy_(source_host);
+    at::Tensor source_host = source._is_zerotensor() ? source : from.to_host(source);
+    at::Tensor target_host = to.to_host(target, true);
+    TORCH_CHECK(source.layout() == at::kStrided, "neuron has no ", source.layout(), " tensors, only strided ones");
+    if (source._is_zerotensor()) target_host.zero_();
+    else target_host.copy_(source_host);
     to.finish();
   }
   stack->resize(first);
@@ -205,6 +207,9 @@ class Call {
   }
 
   void to_host() {
+    if (info_.mixes && arguments_[0].isTensor())
+      TORCH_CHECK(is_neuron(arguments_[0].toTensor()), "indices should be either on cpu or on the same device as the indexed tensor (",
+                  arguments_[0].toTensor().device(), ")");
     for (size_t i = 0; i < arguments_.size(); ++i) host_.push_back(host_value(arguments_[i], view_, info_.mixes, info_.written[i]));
     view_.default_device(c10::Device(kNeuron, t_device));
     if (info_.pin >= 0 && host_[info_.pin].isBool()) host_[info_.pin] = false;
@@ -328,7 +333,7 @@ void register_kernels(const std::vector<std::string>& native) {
     aten.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&native_kernel>());
   }
   // Copying resolves these views; torch's fallback would resolve them by copying, for ever.
-  for (auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})
+  for (auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor})
     library("aten", key).impl("_copy_from", torch::CppFunction::makeFallthrough());
   library("_", c10::DispatchKey::PrivateUse1).fallback(torch::CppFunction::makeFromBoxedFunction<&fallback_kernel>());
   library("_", c10::DispatchKey::AutocastPrivateUse1).fallback(torch::CppFunction::makeFallthrough());

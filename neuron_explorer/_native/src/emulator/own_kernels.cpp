@@ -56,6 +56,22 @@ static at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, st
                                            c10::dtype_or_default(dtype));
 }
 
+// A tensor of zeros that has no memory.
+struct NoMemory final : c10::Allocator {
+  c10::DataPtr allocate(size_t) override { return {nullptr, nullptr, &c10::detail::deleteNothing, c10::Device(kNeuron, t_device)}; }
+  c10::DeleterFnPtr raw_deleter() const override { return c10::detail::deleteNothing; }
+  void copy_data(void*, const void*, size_t) const override {}
+};
+
+static at::Tensor zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                              std::optional<at::Device> device, std::optional<bool>) {
+  static NoMemory none;
+  check_layout(layout);
+  OnDevice there(device);
+  return at::detail::empty_generic(size, &none, c10::DispatchKeySet({c10::DispatchKey::PrivateUse1, c10::DispatchKey::ZeroTensor}),
+                                   c10::dtype_or_default(dtype), std::nullopt);
+}
+
 static at::Tensor& set_source_storage(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
   return at::native::set_storage_cpu_(self, std::move(source), offset, size, stride);
 }
@@ -239,6 +255,7 @@ void register_own_kernels(torch::Library& aten, std::unordered_set<std::string>&
     taken.insert(name);
   };
   own("empty.memory_format", torch::CppFunction(empty_memory_format));
+  own("_efficientzerotensor", torch::CppFunction(zero_tensor));
   own("empty_strided", torch::CppFunction(empty_strided));
   own("set_.source_Storage_storage_offset", torch::CppFunction(set_source_storage));
   own("set_", torch::CppFunction(set_empty));
