@@ -14,7 +14,7 @@ from neuron_explorer.analysis.calls import load_calls, on_device
 from neuron_explorer.analysis.facts import RunFacts, run_facts
 from neuron_explorer.analysis.flops import moves_nothing
 from neuron_explorer.analysis.limits import Limit, limits
-from neuron_explorer.analysis.op_status import STATUSES, Operator, coverage_of, operators
+from neuron_explorer.analysis.op_status import STATUSES, Coverage, Operator, coverage_of, operators
 from neuron_explorer.analysis.roofline import ASSUMPTIONS, Floor, coverage_text, floors
 from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.analysis.shape_variety import ShapeVariety, shape_variety
@@ -122,7 +122,7 @@ def readiness(trace: Trace, chip: str | None = None) -> Readiness:
         ),
         launches_per_step=launches,
         steady_steps=steady.steps,
-        notes=tuple(_notes(facts, known.native is None, calls.left_out, launches, steady)),
+        notes=tuple(_notes(facts, known, calls.left_out, launches, steady)),
     )
 
 
@@ -141,10 +141,13 @@ def _basis(facts: RunFacts, seen: bool, metadata: Mapping[str, Any]) -> str:
     )
 
 
-def _notes(
-    facts: RunFacts, no_list: bool, left_out: int, launches: float | None, steady: Selection
-) -> list[str]:
-    notes = ["The package has no list of native operators here: statuses are unknown."] if no_list else [LIST_NOTE]
+def _notes(facts: RunFacts, known: Coverage, left_out: int, launches: float | None, steady: Selection) -> list[str]:
+    if known.native is None:
+        notes = ["The package has no list of native operators here: statuses are unknown."]
+    else:
+        notes = [LIST_NOTE]
+    if not known.seen:
+        notes.append("Tensors that the program makes on the host before it moves them are taken for the device's.")
     if not steady.steps:
         notes.append("No steady steps: figures are of the whole run, and nothing can be said about late compilations.")
     if any(c.key == "shapes" and not c.observed for c in facts.capabilities):

@@ -83,7 +83,7 @@ def _seen(trace: Trace, selection: Selection) -> list[Wait]:
     for row in rows:
         detail = _object(row["detail"])
         what = "value" if row["kind"] == "sync" else _direction(detail)
-        if what == "":
+        if what == "" or detail.get("bytes") == 0:
             continue
         key = (row["file"], row["line"], what, row["name"])
         known = sums.get(key)
