@@ -222,7 +222,15 @@ class Call {
     if (info_.seeded && info_.generator < 0) lent.emplace(view_.device().index());
     QuietCall quiet;
     results_ = host_;
-    op_.callBoxed(&results_);
+    try {
+      op_.callBoxed(&results_);
+    } catch (const c10::Error& e) {
+      std::string text = e.what_without_backtrace();
+      if (text.find("DefaultCPUAllocator") == std::string::npos) throw;
+      // The host ran out of memory before the device did.
+      throw c10::OutOfMemoryError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
+                                  "neuron out of memory: the host has no memory left for the emulated device. " + text);
+    }
   }
 
   uint64_t bytes_to_device() const {

@@ -81,6 +81,16 @@ static at::Tensor& set_empty(at::Tensor& self) {
   self.set_(storage, 0, {0}, {1});
   return self;
 }
+static const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> format) {
+  auto* impl = self.unsafeGetTensorImpl();
+  size_t bytes = at::detail::computeStorageNbytesContiguous(size, self.itemsize(), self.storage_offset());
+  if (c10::multiply_integers(size) > 0 && bytes > self.storage().nbytes())
+    at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(self.storage(), bytes);
+  impl->set_sizes_contiguous(size);
+  if (format.has_value()) impl->empty_tensor_restride(*format);
+  return self;
+}
+
 static void record_stream(at::Tensor&, at::Stream) {}
 
 static at::Tensor host(const at::Tensor& t, HostView& v) { return v.to_host(t); }
@@ -258,6 +268,7 @@ void register_own_kernels(torch::Library& aten, std::unordered_set<std::string>&
   own("_efficientzerotensor", torch::CppFunction(zero_tensor));
   own("empty_strided", torch::CppFunction(empty_strided));
   own("set_.source_Storage_storage_offset", torch::CppFunction(set_source_storage));
+  own("resize_", torch::CppFunction(resize));
   own("set_", torch::CppFunction(set_empty));
   own("set_.source_Storage", torch::CppFunction(static_cast<at::Tensor& (*)(at::Tensor&, at::Storage)>(at::native::set_)));
   own("set_.source_Tensor", torch::CppFunction(at::native::set_tensor_));
