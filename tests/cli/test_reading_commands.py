@@ -61,14 +61,18 @@ def test_summary_of_steady_steps_where_there_are_none(command: Callable, trace: 
 
 
 def test_info_is_quick(trace: Path) -> None:
-    run = [sys.executable, "-m", "neuron_explorer", "info", str(trace)]
-    times = []
+    """It costs little more than what it cannot do without: the interpreter and pyarrow's reader."""
+    programs = {
+        "info": [sys.executable, "-m", "neuron_explorer", "info", str(trace)],
+        "least": [sys.executable, "-c", "import pyarrow.parquet, json"],
+    }
+    times: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(3):
-        began = time.monotonic()
-        subprocess.run(run, check=True, capture_output=True)
-        times.append(time.monotonic() - began)
-    # 0.4 s on a quiet machine with two cores; the best of three, with room for a busy one.
-    assert min(times) < 1.5
+        for name, program in programs.items():
+            began = time.monotonic()
+            subprocess.run(program, check=True, capture_output=True)
+            times[name].append(time.monotonic() - began)
+    assert min(times["info"]) < 5 * min(times["least"]), times
 
 
 def test_serve_needs_its_token(trace: Path) -> None:
