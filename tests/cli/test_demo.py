@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,8 +31,29 @@ def test_demo(recorder: str, tmp_path: Path) -> None:
     assert "nxplorer serve d/trace.parquet" in done.stdout
     with neuron_explorer.load(tmp_path / "d" / "trace.parquet") as trace:
         assert trace.metadata["steps"]["count"] == 3
+        assert trace.metadata["device"]["type"] == "neuron" and trace.metadata["device"]["emulated"]
         lines = trace.sql_arrow("SELECT DISTINCT file FROM events WHERE kind = 'op' AND file IS NOT NULL")["file"]
         assert set(lines.to_pylist()) == {"d/train.py", "d/gpt.py"}
+        if recorder == "native":
+            lines = trace.sql_arrow("SELECT file, name FROM events WHERE kind = 'fallback'").to_pylist()
+            assert {"file": "d/gpt.py", "name": "aten::multinomial"} in lines
+    assert "emulated" in done.stdout
+
+
+def test_demo_without_the_device(tmp_path: Path) -> None:
+    """Another torch_neuronx, here an empty one, makes the demo use the CPU."""
+    (tmp_path / "torch_neuronx.py").write_text("")
+    path = os.pathsep.join([str(Path(neuron_explorer.__file__).parents[1]), str(tmp_path)])
+    done = subprocess.run(
+        [sys.executable, "-m", "neuron_explorer", "demo", "--dir", "d", "--steps", "2", "--no-serve"],
+        cwd=tmp_path, text=True, capture_output=True, timeout=300, check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "a real torch_neuronx is installed" in done.stderr
+    assert "recording on the CPU" in done.stdout
+    with neuron_explorer.load(tmp_path / "d" / "trace.parquet") as trace:
+        assert trace.metadata["device"]["type"] == "cpu"
 
 
 def test_the_demos_files_are_the_users(tmp_path: Path) -> None:
