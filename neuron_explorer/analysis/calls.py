@@ -27,6 +27,8 @@ KINDS: Final = ("op", "copy", "sync", "fallback", "launch", "range", "data_wait"
 
 _ACCELERATORS: Final = ("neuron", "cuda", "xpu", "hip")
 
+_GRAPHS: Final = ("CompiledFunction", "CompiledFunctionBackward")
+
 _TEXT: Final = ("kind", "name", "shapes", "dtypes", "arguments", "strides", "device", "file", "function", "phase")
 _LONGEST: Final = 8192
 _KEY: Final = ", ".join((*(f"coalesce({c}, '')" for c in _TEXT), "line"))
@@ -113,6 +115,12 @@ def on_device(calls: Calls, metadata: Mapping[str, Any]) -> np.ndarray:
     if kind in _ACCELERATORS:
         chosen &= calls.where([g.device != "cpu" for g in calls.groups])
     return chosen
+
+
+def compiled_launches(calls: Calls) -> np.ndarray:
+    """Launches of compiled graphs, forward and backward, each once: what is inside ran as part of the graph."""
+    graphs = calls.where([g.kind == "launch" or g.name in _GRAPHS for g in calls.groups])
+    return graphs & ~calls.covered(graphs)
 
 
 def load_calls(trace: Trace, selection: Selection) -> Calls:

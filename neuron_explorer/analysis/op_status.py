@@ -86,8 +86,8 @@ def coverage_of(metadata: Mapping[str, Any]) -> Coverage:
     return Coverage(seen, seen and device.get("emulated") is True, native_operators(), names)
 
 
-def operators(trace: Trace, calls: Calls) -> tuple[tuple[Operator, ...], np.ndarray]:
-    """The operators that reach the device, fallbacks first; and which events run natively."""
+def operators(trace: Trace, calls: Calls) -> tuple[tuple[Operator, ...], np.ndarray, np.ndarray]:
+    """The operators that reach the device, fallbacks first; which events those are; which of them run natively."""
     known = coverage_of(trace.metadata)
     here = on_device(calls, trace.metadata)
     speaking, status = _speaking(calls, known, here)
@@ -101,7 +101,7 @@ def operators(trace: Trace, calls: Calls) -> tuple[tuple[Operator, ...], np.ndar
     # What runs in every step comes before what ran while the program was set up.
     found.sort(key=lambda o: (order.index(o.status), o.steady_calls == 0, -o.duration_ns, o.name))
     native = speaking & calls.where([s == "native" for s in status])
-    return tuple(found), native
+    return tuple(found), speaking, native
 
 
 def _speaking(calls: Calls, known: Coverage, here: np.ndarray) -> tuple[np.ndarray, list[str]]:

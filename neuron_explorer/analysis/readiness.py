@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from neuron_explorer.analysis.calls import load_calls, on_device
+from neuron_explorer.analysis.calls import compiled_launches, load_calls, on_device
 from neuron_explorer.analysis.facts import RunFacts, run_facts
 from neuron_explorer.analysis.flops import moves_nothing
 from neuron_explorer.analysis.limits import Limit, limits
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 EAGER_LAUNCH_US: Final = (55, 65)
 """Host time of one eager operator that a user measured on trn2.3xlarge, in µs."""
+
+GRAPH_LAUNCH_US: Final = (95, 100)
+"""The same of one launch of a compiled graph."""
 
 LIST_NOTE: Final = (
     "The list of native operators is that of a public TorchNeuron snapshot (April 2026), older than today's releases: "
@@ -54,7 +57,8 @@ class Readiness:
 
     ``seen``: the fallbacks were seen on a ``neuron`` device; else they are predicted.
     ``basis``: that in words. ``launches_per_step``: operators that start work on the device in a steady
-    step, None without steady steps. ``notes``: what the reader must know beside it.
+    step, outside compiled graphs; ``graphs_per_step``: launches of compiled graphs; None without
+    steady steps. ``notes``: what the reader must know beside it.
     """
 
     facts: RunFacts
@@ -68,6 +72,7 @@ class Readiness:
     waits: tuple[Wait, ...]
     floor: FloorReport
     launches_per_step: float | None
+    graphs_per_step: float | None
     steady_steps: int
     notes: tuple[str, ...]
 
@@ -92,14 +97,17 @@ def readiness(trace: Trace, chip: str | None = None) -> Readiness:
     calls = load_calls(trace, whole)
     known = coverage_of(trace.metadata)
     here = on_device(calls, trace.metadata)
-    found, native = operators(trace, calls)
+    found, speaking, native = operators(trace, calls)
+    graphs = compiled_launches(calls)
+    eager = ~calls.covered(graphs)
     compiles = facts.by_kind.get("compile", 0) + facts.by_kind.get("recompile", 0)
-    variety = shape_variety(calls, native, compiles if known.seen else -1)
+    variety = shape_variety(calls, native & eager, compiles if known.seen else -1)
     work = work_of(calls, steady, trace.metadata, calls.steady if steady.steps else None)
     met = tuple(x for x in limits(calls, here) if chip is None or not x.chips or chip in x.chips)
     # Views and allocations reach the device's tables, not the device.
-    started = sum(o.steady_calls for o in found if not moves_nothing(o.name))
-    launches = started / steady.steps if steady.steps else None
+    starts = speaking & eager & calls.where([not moves_nothing(g.name) for g in calls.groups])
+    launches = int((starts & calls.steady).sum()) / steady.steps if steady.steps else None
+    graph_launches = int((graphs & calls.steady).sum()) / steady.steps if steady.steps else None
     return Readiness(
         facts=facts,
         seen=known.seen,
@@ -121,8 +129,9 @@ def readiness(trace: Trace, chip: str | None = None) -> Readiness:
             assumptions=ASSUMPTIONS,
         ),
         launches_per_step=launches,
+        graphs_per_step=graph_launches,
         steady_steps=steady.steps,
-        notes=tuple(_notes(facts, known, calls.left_out, launches, steady)),
+        notes=tuple(_notes(facts, known, calls.left_out, launches, graph_launches, steady)),
     )
 
 
@@ -141,7 +150,9 @@ def _basis(facts: RunFacts, seen: bool, metadata: Mapping[str, Any]) -> str:
     )
 
 
-def _notes(facts: RunFacts, known: Coverage, left_out: int, launches: float | None, steady: Selection) -> list[str]:
+def _notes(
+    facts: RunFacts, known: Coverage, left_out: int, launches: float | None, graphs: float | None, steady: Selection
+) -> list[str]:
     if known.native is None:
         notes = ["The package has no list of native operators here: statuses are unknown."]
     else:
@@ -152,13 +163,21 @@ def _notes(facts: RunFacts, known: Coverage, left_out: int, launches: float | No
         notes.append("No steady steps: figures are of the whole run, and nothing can be said about late compilations.")
     if any(c.key == "shapes" and not c.observed for c in facts.capabilities):
         notes.append("Recorded without shapes: no FLOPs, no bytes and no shape variety. Record with shapes=True.")
-    if launches:
-        low, high = (launches * us * 1000 for us in EAGER_LAUNCH_US)
-        notes.append(
-            f"In eager mode {launches:,.0f} operators a step start work on the device. A user measured "
-            f"{EAGER_LAUNCH_US[0]} to {EAGER_LAUNCH_US[1]} µs of host time each on trn2.3xlarge: {low / 1e6:,.1f} to "
-            f"{high / 1e6:,.1f} ms a step beside the floor."
-        )
+    if launches or graphs:
+        notes.append(_dispatch(launches or 0.0, graphs or 0.0))
     if left_out:
         notes.append(f"{left_out:,} calls of rare signatures were not looked at.")
     return notes
+
+
+def _dispatch(launches: float, graphs: float) -> str:
+    low, high = (
+        (launches * eager + graphs * graph) / 1000
+        for eager, graph in zip(EAGER_LAUNCH_US, GRAPH_LAUNCH_US, strict=True)
+    )
+    said = f"{launches:,.0f} eager operators a step start work on the device"
+    each = f"{EAGER_LAUNCH_US[0]} to {EAGER_LAUNCH_US[1]} µs of host time each"
+    if graphs:
+        said += f", and {graphs:,.1f} compiled graphs"
+        each += f" ({GRAPH_LAUNCH_US[0]} to {GRAPH_LAUNCH_US[1]} for a graph)"
+    return f"{said}. A user measured {each} on trn2.3xlarge: {low:,.1f} to {high:,.1f} ms a step beside the floor."

@@ -77,7 +77,7 @@ def shape_sentence(shapes: ShapeVariety, seen: bool) -> str:
     expect = "Eager mode needs" if seen else "Eager mode would need"
     said = f"{expect} {q.plural(shapes.artifacts, 'compiled artifact')}"
     if shapes.compiles_seen >= 0:
-        said += f"; the trace holds {q.plural(shapes.compiles_seen, 'compilation')}"
+        said += f" (the trace holds {q.plural(shapes.compiles_seen, 'compilation')}, graphs included)"
     if shapes.late < 0:
         return said + "; without steps nothing can be said about when."
     if shapes.late == 0:

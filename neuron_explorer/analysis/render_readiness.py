@@ -41,6 +41,7 @@ def as_dict(report: Readiness, *, top: int = 10) -> dict[str, Any]:
         "time": report.time,
         "steady_steps": report.steady_steps,
         "launches_per_step": report.launches_per_step,
+        "graphs_per_step": report.graphs_per_step,
         "counts": {s: {"operators": n, "calls": calls} for s, (n, calls) in report.counts().items()},
         "operators": [asdict(o) for o in shown],
         "operators_total": len(report.operators),

@@ -310,3 +310,12 @@ def test_render_refuses_other_formats():
 def test_sizes_in_words():
     assert [size(n) for n in (None, 0, 999, 1500, 2.5e6)] == ["–", "0 B", "999 B", "1.50 kB", "2.50 MB"]
     assert [arithmetic(n) for n in (0, 120, 3.5e9)] == ["0 FLOP", "120 FLOP", "3.50 GFLOP"]
+
+
+def test_what_runs_inside_a_compiled_graph_needs_no_artifact_of_its_own():
+    graph = event("Torch-Compiled Region: 0/0", 1000, 300, event("CompiledFunction", 1010, 200, op("aten::relu", 1020)),
+                  kind="launch")  # fmt: skip
+    report = readiness(memory_trace([graph, op("aten::relu", 1500), op("aten::relu", 2500, shape=(5, 4))], STEPS))
+    assert report.shapes.artifacts == 2
+    assert (report.launches_per_step, report.graphs_per_step) == (1.0, 0.5)
+    assert statuses(report) == {"aten::relu": ("native", 3)}

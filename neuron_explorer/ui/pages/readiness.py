@@ -141,7 +141,8 @@ def _operators(report: Readiness) -> html.Section:
     facts = [
         _fact("Compiled artifacts in eager mode", q.count(report.shapes.artifacts) if report.shapes.artifacts else "–"),
         _fact("after the first step", q.count(report.shapes.late) if report.shapes.late >= 0 else "–"),
-        _fact("Operators a step that start work", q.count(report.launches_per_step)),
+        _fact("Eager operators a step that start work", q.count(report.launches_per_step)),
+        *([_fact("compiled graphs a step", q.per_step(report.graphs_per_step))] if report.graphs_per_step else []),
     ]
     return card(
         title, bar, html.Div(legend, className="status-legend"), html.Dl(facts, className="figures"),
