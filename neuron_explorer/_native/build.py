@@ -53,7 +53,16 @@ EMULATOR = Extension(
     "emulated device",
     _SOURCES / "emulator",
     # The slow ones first: they are compiled side by side.
-    ("autocast.cpp", "kernels.cpp", "own_kernels.cpp", "host_view.cpp", "module.cpp", "counts.cpp", "device.cpp"),
+    (
+        "autocast.cpp",
+        "collectives.cpp",
+        "kernels.cpp",
+        "own_kernels.cpp",
+        "host_view.cpp",
+        "module.cpp",
+        "counts.cpp",
+        "device.cpp",
+    ),
     ("torch_cpu", "c10", "torch_python"),
     "-O1",
     "some 30 s on two cores",

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import torch
 
-from neuron_explorer.neuron.emulator import Settings, device_module, package, shutdown
+from neuron_explorer.neuron.emulator import Settings, device_module, distributed, package, shutdown
 
 
 def register(native: ModuleType, settings: Settings) -> None:
@@ -25,5 +25,6 @@ def register(native: ModuleType, settings: Settings) -> None:
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
+    distributed.register()
     package.install(native, settings)
     atexit.register(shutdown.wait_for_backward_threads)

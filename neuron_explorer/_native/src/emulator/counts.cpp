@@ -150,7 +150,8 @@ void use_artifact(const std::string& op, c10::ArrayRef<c10::IValue> arguments) {
 }
 
 void show_compilation(const std::string& key, const std::string& signature, const char* cache) {
-  at::RecordFunction range(at::RecordScope::USER_SCOPE);
+  // As a function, not a range: recorders keep the arguments of functions.
+  at::RecordFunction range(at::RecordScope::FUNCTION);
   if (!range.isActive()) return;
   std::vector<c10::IValue> told = {key, signature, cache};
   range.before("neuron::compile", c10::ArrayRef<const c10::IValue>(told.data(), told.size()));
