@@ -23,13 +23,18 @@ at::Tensor tensor_over(const c10::Storage& storage, c10::DispatchKey key, const 
   return t;
 }
 
+void HostView::remember(StoragePair pair) {
+  device_storages_.add(pair.device.unsafeGetStorageImpl());
+  host_storages_.add(pair.host.unsafeGetStorageImpl());
+  storages_.push_back(std::move(pair));
+}
+
 c10::Storage HostView::host_storage(const at::Tensor& t, bool written) {
   auto* storage = t.storage().unsafeGetStorageImpl();
-  for (auto& s : storages_)
-    if (s.device.unsafeGetStorageImpl() == storage) {
-      s.written = s.written || written;
-      return s.host;
-    }
+  if (size_t i = device_storages_.find(storage); i != Positions::kNone) {
+    storages_[i].written = storages_[i].written || written;
+    return storages_[i].host;
+  }
   void* data = storage->mutable_data();
   size_t bytes = storage->nbytes();
   c10::DataPtr pointer(data, nullptr, &c10::detail::deleteNothing, c10::Device(c10::DeviceType::CPU));
@@ -41,40 +46,38 @@ c10::Storage HostView::host_storage(const at::Tensor& t, bool written) {
     data = pointer.get();
   }
   c10::Storage host = make_storage(bytes, std::move(pointer), c10::GetAllocator(c10::DeviceType::CPU));
-  storages_.push_back({t.storage(), host, data, true, written});
+  remember({t.storage(), host, data, true, written});
   return host;
 }
 
 at::Tensor HostView::to_host(const at::Tensor& t, bool written) {
   if (!is_neuron(t)) return t;
   see(t.device());
-  for (auto& p : tensors_)
-    if (p.device.is_same(t)) {
-      if (written) host_storage(t, true);
-      return p.host;
-    }
+  if (size_t i = device_tensors_.find(t.unsafeGetTensorImpl()); i != Positions::kNone) {
+    if (written) host_storage(t, true);
+    return tensors_[i].host;
+  }
   at::Tensor view = tensor_over(host_storage(t, written), c10::DispatchKey::CPU, t);
+  device_tensors_.add(t.unsafeGetTensorImpl());
+  host_tensors_.add(view.unsafeGetTensorImpl());
   tensors_.push_back({t, view});
   return view;
 }
 
 bool HostView::is_argument(const at::Tensor& host) const {
-  for (auto& p : tensors_)
-    if (p.host.is_same(host)) return true;
+  if (host_tensors_.find(host.unsafeGetTensorImpl()) != Positions::kNone) return true;
   if (!host.has_storage()) return false;
-  for (auto& s : storages_)
-    if (s.argument && s.host.unsafeGetStorageImpl() == host.storage().unsafeGetStorageImpl()) return true;
-  return false;
+  size_t i = host_storages_.find(host.storage().unsafeGetStorageImpl());
+  return i != Positions::kNone && storages_[i].argument;
 }
 
 at::Tensor HostView::to_device(const at::Tensor& t) {
   if (!t.defined() || t.device().type() != c10::DeviceType::CPU) return t;
-  for (auto& p : tensors_)
-    if (p.host.is_same(t)) return p.device;
+  if (size_t i = host_tensors_.find(t.unsafeGetTensorImpl()); i != Positions::kNone) return tensors_[i].device;
   TORCH_CHECK(t.layout() == at::kStrided && t.has_storage(), "neuron has no ", t.layout(), " tensors, only strided ones");
   auto* storage = t.storage().unsafeGetStorageImpl();
-  for (auto& s : storages_)
-    if (s.host.unsafeGetStorageImpl() == storage) return tensor_over(s.device, c10::DispatchKey::PrivateUse1, t);
+  if (size_t i = host_storages_.find(storage); i != Positions::kNone)
+    return tensor_over(storages_[i].device, c10::DispatchKey::PrivateUse1, t);
   size_t bytes = storage->nbytes();
   TORCH_CHECK(storage->data() != nullptr || bytes == 0, "neuron: a tensor without memory cannot be used here");
   c10::DataPtr taken;
@@ -88,7 +91,7 @@ at::Tensor HostView::to_device(const at::Tensor& t) {
   }
   c10::Storage fresh = make_storage(bytes, std::move(taken), &g_allocator);
   // Further results over the same storage find it here.
-  storages_.push_back({fresh, t.storage(), nullptr, false, false});
+  remember({fresh, t.storage(), nullptr, false, false});
   return tensor_over(fresh, c10::DispatchKey::PrivateUse1, t);
 }
 

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <unordered_map>
 #include <vector>
 
 #include "device.h"
@@ -13,6 +14,35 @@ inline bool is_neuron(const at::Tensor& t) { return t.defined() && t.device().ty
 
 // A new tensor over `storage` with the dtype, sizes and strides of `like`.
 at::Tensor tensor_over(const c10::Storage& storage, c10::DispatchKey key, const at::Tensor& like);
+
+// Positions of addresses: a call has a handful of tensors, or thousands (fused optimizers).
+class Positions {
+ public:
+  static constexpr size_t kNone = ~size_t{0};
+
+  void add(const void* address) {
+    all_.push_back(address);
+    if (all_.size() < kFew) return;
+    if (all_.size() == kFew)
+      for (size_t i = 0; i < all_.size(); ++i) many_.emplace(all_[i], i);
+    else many_.emplace(address, all_.size() - 1);
+  }
+
+  size_t find(const void* address) const {
+    if (all_.size() >= kFew) {
+      auto it = many_.find(address);
+      return it == many_.end() ? kNone : it->second;
+    }
+    for (size_t i = 0; i < all_.size(); ++i)
+      if (all_[i] == address) return i;
+    return kNone;
+  }
+
+ private:
+  static constexpr size_t kFew = 24;
+  std::vector<const void*> all_;
+  std::unordered_map<const void*, size_t> many_;
+};
 
 class HostView {
  public:
@@ -50,6 +80,7 @@ class HostView {
     at::Tensor host;
   };
   c10::Storage host_storage(const at::Tensor& t, bool written);
+  void remember(StoragePair pair);
   void finish_storage(StoragePair& s);
 
   bool copy_;
@@ -57,6 +88,7 @@ class HostView {
   c10::Device device_{kNeuron, 0};
   std::vector<StoragePair> storages_;
   std::vector<TensorPair> tensors_;
+  Positions device_storages_, host_storages_, device_tensors_, host_tensors_;
 };
 
 }  // namespace nx
