@@ -23,6 +23,8 @@ using torch::jit::Stack;
 static at::Tensor on_host(const at::Tensor& t) {
   TORCH_CHECK(!t.is_conj() && !t.is_neg(), "neuron: collectives take no lazily conjugated or negated tensors");
   TORCH_CHECK(t.layout() == at::kStrided, "neuron: collectives take dense tensors, not ", t.layout());
+  // gloo moves bytes without looking at strides: what has gaps would come back wrong.
+  TORCH_CHECK(t.is_non_overlapping_and_dense(), "neuron: tensors of a collective must be contiguous");
   void* data = t.numel() > 0 ? t.mutable_data_ptr() : nullptr;
   return at::from_blob(data, t.sizes(), t.strides(), [t](void*) {}, at::TensorOptions().dtype(t.dtype()).device(at::kCPU));
 }
