@@ -57,6 +57,18 @@ def test_a_script_for_the_device(run_python: Run, tmp_path: Path) -> None:
     assert any(row["kind"] == "sync" and row["line"] == 10 for row in rows)
 
 
+def test_the_package_may_be_imported_first(run_python: Run, tmp_path: Path) -> None:
+    (tmp_path / "child.py").write_text("import torch_neuronx, torch\nprint('child', torch.neuron.is_available())\n")
+    (tmp_path / "train.py").write_text(
+        "import torch_neuronx\nimport subprocess, sys\nimport torch\n"
+        "print(torch_neuronx.is_emulated, torch.ones(1, device='neuron').device)\n"
+        "subprocess.run([sys.executable, 'child.py'], check=True)\n"
+    )
+    done = record(run_python, "train.py")
+    assert done.returncode == 0, done.stderr
+    assert "True neuron:0" in done.stdout and "child True" in done.stdout
+
+
 def test_a_module(run_python: Run, tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "__main__.py").write_text("import torch\nprint(torch.ones(2, device='neuron:1').device)\n")

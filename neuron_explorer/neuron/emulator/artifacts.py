@@ -114,6 +114,9 @@ class ArtifactCache:
             "total_compilation_time_ms": sum(e.compile_ms for e in entries),
             "total_compilations": misses - persistent,
             "evictions_performed": 0,
+            "max_cache_size_bytes": 0,  # no limit
+            "max_cache_entries": 0,
+            "memory_utilization_ratio": 0.0,
         }
 
     def _write(self, key: str, description: str) -> None:

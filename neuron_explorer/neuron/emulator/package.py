@@ -68,9 +68,22 @@ def _register(compile_backend: Callable[..., Any]) -> None:
     registry.register_backend(compiler_fn=compile_backend, name="neuron")
 
 
+class _Loader:
+    """Loads what is there already: the module that a program imports is this one."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
 def _module(name: str, *, package: bool = False) -> ModuleType:
     module = ModuleType(name, "Emulated: see neuron_explorer.neuron.emulator.")
-    module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=package)
+    module.__spec__ = importlib.machinery.ModuleSpec(name, _Loader(module), is_package=package)
     if package:
         module.__path__ = []
     sys.modules[name] = module
