@@ -14,6 +14,7 @@ from .attribution import ATTRIBUTIONS, PHASES, Origins
 from .device_work import DeviceWork, device_work
 from .lookups import DATA_WAIT, DYNAMO, ENGINE, LAUNCH, Lookups
 from .rows import Rows
+from .steps import steps_at
 from .tensors import inputs_of
 from .write import Coded
 
@@ -41,6 +42,12 @@ class Tally:
     self_by_attribution: np.ndarray = field(default_factory=lambda: np.zeros(len(ATTRIBUTIONS), np.int64))
     time_with_line: int = 0
     counter_processes: set[int] = field(default_factory=set)
+
+    def add(self, columns: dict[str, Any] | None) -> None:
+        """Count rows that come from elsewhere."""
+        if columns is not None:
+            self.by_kind += np.bincount(columns["kind"].codes, minlength=len(KINDS))
+            self.events += len(columns["start"])
 
 
 def frame_columns(lookups: Lookups) -> dict[str, Any]:
@@ -153,7 +160,7 @@ def _plain(
         tally.counter_processes.update(distinct(process[counters]).tolist())
         lane = np.where(counters, recording.counter_lanes[process], lane)
     depth = np.where(counters, 0, np.minimum(take(rows.depth), 32767)).astype(np.int16)
-    step, period = _steps(recording, process, take(rows.start))
+    step, period = steps_at(recording, process, take(rows.start))
     frame = take(origins.line_frame)
     frames = lookups.frames
     line = frames.line[frame]
@@ -220,22 +227,6 @@ def _times(recording: Recording, rows: Rows, picked: np.ndarray, tally: Tally) -
     tally.unended += int((unended & ~impossible).sum())
     tally.quarantined += int((impossible | false_self).sum())
     return duration, own
-
-
-def _steps(recording: Recording, process: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Step number and period code of each event. Processes without steps follow the first that has some."""
-    step, period = np.full(len(start), -1, np.int32), np.full(len(start), -1, np.int8)
-    fallback = next((s for s in recording.steps if len(s)), None)
-    if fallback is None:
-        return step, period
-    for position in distinct(process).tolist():
-        steps = recording.steps[position]
-        steps = steps if len(steps) else fallback
-        mine = process == position
-        at = steps.of(start[mine])
-        step[mine] = np.where(at >= 0, steps.number[at], -1)
-        period[mine] = np.where(at >= 0, steps.period[at], -1)
-    return step, period
 
 
 def _step_values(recording: Recording, head: StepRows) -> dict[str, np.ndarray]:

@@ -17,10 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from . import device_spool
 from .attribution import attribute
 from .autograd import ForwardIndex
 from .calls import Calls, module_calls
 from .columns import Tally, event_columns, frame_columns, step_rows
+from .device_rows import DeviceRows, device_rows, merged
 from .document import trace_metadata
 from .lookups import Lookups, merge
 from .paths import PathRules
@@ -64,7 +66,8 @@ class Recording:
     steps: list[Steps]  # per process
     start_ns: int
     bounds: Plausible
-    events: int  # slots in all files; the ids of steps follow
+    events: int  # slots in all files; the ids of steps, then those of the device's rows follow
+    device: DeviceRows | None = None
 
     @property
     def with_tensors(self) -> bool:
@@ -118,6 +121,7 @@ def convert(
         texts, refused = collect_sources(
             source_files(processes, rules), setting(session, "source", "all"), integer(session, "start_unix_ns")
         )
+        recording.device = _device(recording, device_spool.read(spool_dir))
         with TraceWriter(output) as writer:
             tally = _write(writer, recording, texts, progress)
             document = trace_metadata(recording, tally, recovered=recovered, sources=texts, refused=refused)
@@ -192,6 +196,13 @@ def find_steps(
     return found
 
 
+def _device(recording: Recording, spools: list[device_spool.DeviceSpool]) -> DeviceRows | None:
+    if not spools:
+        return None
+    first_id = recording.events + sum(len(steps) for steps in recording.steps)
+    return device_rows(recording, spools, first_id, len(recording.threads) + 2 * len(recording.processes))
+
+
 def _write(
     writer: TraceWriter,
     recording: Recording,
@@ -206,15 +217,25 @@ def _write(
     stacks = flag(recording.session, "stacks", True)
     tally = Tally()
     forwards: dict[tuple[int, int], ForwardIndex] = {}
+    device = recording.device
     total = sum(t.scan.file.count for t in recording.threads)
     cuts = windows([t.scan for t in recording.threads], WINDOW_ROWS)
     edges = [0, *cuts, _END_OF_TIME]
     for low, high in pairwise(edges):
         rows = load(recording.threads, lookups, low, high, recording.bounds)
         steps = step_rows(recording, low, high)
+        columns = None
         if len(rows) or steps is not None:
             origins = attribute(rows, recording.threads, lookups, forwards, stacks) if len(rows) else None
-            writer.write_rows(event_columns(recording, rows, origins, steps, tally))
+            columns = event_columns(recording, rows, origins, steps, tally)
+            if device is not None and origins is not None:
+                device.learn(rows, origins)
+        if device is not None:
+            more = device.columns(recording, low, high)
+            tally.add(more)
+            columns = merged(columns, more)
+        if columns is not None:
+            writer.write_rows(columns)
         if progress is not None:
             progress(min(tally.events, total), total)
     return tally

@@ -42,6 +42,8 @@ def trace_metadata(
     document["start_unix_ns"] = max(0, began + recording.start_ns - monotonic) if began and monotonic else began
     last = max((t.scan.last for t in threads), default=recording.start_ns)
     last = max([last, *(int(s.end[-1]) for s in recording.steps if len(s))])
+    if recording.device is not None:
+        last = max(last, recording.device.end)
     document["duration_ns"] = max(0, last - recording.start_ns)
     observed = session.get("capabilities")
     document["capabilities"] |= observed if isinstance(observed, dict) else {}
@@ -109,6 +111,12 @@ def _lanes(recording: Recording, tally: Tally) -> list[dict[str, Any]]:
             lanes.append(_lane(recording, int(recording.step_lanes[position]), position, "steps", "steps"))
     for position in sorted(tally.counter_processes):
         lanes.append(_lane(recording, int(recording.counter_lanes[position]), position, "counter", "counters"))
+    for device in recording.device.lanes if recording.device is not None else []:
+        name = f"{device.device} stream {device.stream}" if device.stream >= 0 else device.device
+        lanes.append(
+            _lane(recording, device.lane, device.process, "device", name)
+            | {"device": device.device, "stream": device.stream}
+        )
     return lanes
 
 

@@ -30,6 +30,7 @@ from neuron_explorer.trace.settings import Settings
 if TYPE_CHECKING:
     from neuron_explorer.trace.convert import ConvertResult
     from neuron_explorer.trace.recorders.context_switches import ContextSwitches
+    from neuron_explorer.trace.recorders.device_events import DeviceEvents
     from neuron_explorer.trace.recorders.gc import GarbageCollections
     from neuron_explorer.trace.recorders.neuron_facts import NeuronFacts
     from neuron_explorer.trace.recorders.sync import Synchronisations
@@ -102,6 +103,7 @@ class Profile:
         self._sync: Synchronisations | None = None
         self._switches: ContextSwitches | None = None
         self._neuron: NeuronFacts | None = None
+        self._device: DeviceEvents | None = None
 
     # What a user reads -----------------------------------------------------------------
 
@@ -200,6 +202,8 @@ class Profile:
             if self._sync is not None and not self._sync.started:
                 self._sync.start()  # if an accelerator is in use by now
                 if self._sync.started:
+                    if self._device is not None:
+                        self._device.start()
                     self._refresh_session()  # a killed program's trace, too, says what it ran on
         self._step += 1
         self._follow_schedule()
@@ -235,6 +239,7 @@ class Profile:
 
     def _start(self) -> None:
         from neuron_explorer.trace.recorders.context_switches import ContextSwitches, unavailable
+        from neuron_explorer.trace.recorders.device_events import DeviceEvents
         from neuron_explorer.trace.recorders.gc import GarbageCollections
         from neuron_explorer.trace.recorders.neuron_facts import NeuronFacts
         from neuron_explorer.trace.recorders.select import choose
@@ -261,6 +266,8 @@ class Profile:
         )
         self._backend = backend
         self._gc, self._sync = GarbageCollections(backend), Synchronisations(backend)
+        self._device = DeviceEvents()
+        self._device.start()
         self._gc.start()
         self._sync.start()
         if not unavailable():
@@ -290,7 +297,7 @@ class Profile:
         if self._switches is not None and not self._paused:
             self._switches.stop()
         self._session["capabilities"] = self._capabilities()
-        self._stop_small_recorders()
+        self._stop_small_recorders(self._spool)
         live = _attempt(backend.stats, {})
         counters = _attempt(backend.stop, {})
         self._stats = {**live, **counters}
@@ -310,10 +317,15 @@ class Profile:
         except Exception as error:  # a loader of the program's own may raise anything
             warn(f"the text of code that is in no file could not be kept: {_one_line(error)}")
 
-    def _stop_small_recorders(self) -> None:
+    def _stop_small_recorders(self, keep_in: Path | None = None) -> None:
         for recorder in (self._gc, self._sync):
             if recorder is not None:
                 recorder.stop()
+        device, self._device = self._device, None
+        if device is not None:
+            device.stop(keep_in)
+            if device.reason and "capabilities" in self._session:
+                self._session["capabilities"]["device_time"] = {"observed": False, "reason": device.reason}
         self._gc = self._sync = self._switches = None
 
     def _write_trace(self) -> None:
@@ -450,6 +462,7 @@ class Profile:
             tensors=self._settings.tensors,
             sync_started=self._sync is not None and self._sync.started,
             switches=self._switches is not None,
+            device_time=self._device.reason if self._device is not None else "not started",
         )
 
     def _write_session(self) -> None:

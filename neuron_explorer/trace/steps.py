@@ -12,14 +12,17 @@ The first step, steps of a schedule's warm-up and steps that compile are not ste
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from . import schema, spool
-from .arrays import grouped
+from .arrays import distinct, grouped
 from .calls import Calls
 from .lookups import COMPILING, OPTIMIZER_STEP, Lookups
+
+if TYPE_CHECKING:
+    from .convert import Recording
 
 ENOUGH_STEADY: Final = 5
 NOT_ENOUGH: Final = "not enough steps"
@@ -135,6 +138,22 @@ def with_compiles(steps: Steps, compiles: np.ndarray) -> Steps:
         part = period[a:b]
         part[part == STEADY] = COMPILE
     return Steps(steps.rule, steps.rule_text, steps.start, steps.end, steps.number, period)
+
+
+def steps_at(recording: Recording, process: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Step number and period code of each event. Processes without steps follow the first that has some."""
+    step, period = np.full(len(start), -1, np.int32), np.full(len(start), -1, np.int8)
+    fallback = next((s for s in recording.steps if len(s)), None)
+    if fallback is None:
+        return step, period
+    for position in distinct(process).tolist():
+        steps = recording.steps[position]
+        steps = steps if len(steps) else fallback
+        mine = process == position
+        at = steps.of(start[mine])
+        step[mine] = np.where(at >= 0, steps.number[at], -1)
+        period[mine] = np.where(at >= 0, steps.period[at], -1)
+    return step, period
 
 
 def compilations(marks: np.ndarray, lookups: Lookups) -> np.ndarray:

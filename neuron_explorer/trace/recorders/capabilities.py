@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from neuron_explorer.trace.recorders import context_switches, data_wait, sync, torch_private
+from neuron_explorer.trace.recorders import context_switches, data_wait, device_events, sync, torch_private
 
 __all__ = ["capabilities"]
 
@@ -21,7 +21,14 @@ _TWIN_LIMITS = {
 
 
 def capabilities(
-    *, recorder: str, stacks: bool, shapes: bool, tensors: bool, sync_started: bool, switches: bool
+    *,
+    recorder: str,
+    stacks: bool,
+    shapes: bool,
+    tensors: bool,
+    sync_started: bool,
+    switches: bool,
+    device_time: str = "not started",
 ) -> dict[str, dict[str, Any]]:
     """name → {"observed": bool, "reason": str}; a reason beside True is a limit, not a refusal."""
     lost = torch_private.missing()
@@ -42,7 +49,7 @@ def capabilities(
         "context_switches": _yes("sampled at prof.step() and at the end")
         if switches
         else _no(context_switches.unavailable() or "not sampled"),
-        "device_time": _no("durations are those of the host; times on the device are not recorded"),
+        "device_time": _no(device_time) if device_time else _yes(device_events.LIMITS),
         "memory": _no("allocations are not recorded"),
         "compile": _no("compilations are not recorded; launches of compiled regions are")
         if not twin
@@ -51,7 +58,6 @@ def capabilities(
         "fallback": _no("operators that fell back to the CPU are not told from others"),
     }
     if accelerator is None:
-        result["device_time"] = _no("no accelerator was in use: everything ran on the host")
         result["fallback"] = _no("no accelerator was in use")
     elif accelerator == "neuron":
         result.update(_neuron(twin))
@@ -81,10 +87,8 @@ def _neuron(twin: bool) -> dict[str, Any]:
         result["fallback"] = _yes("only their names: the Python recorder does not see the fallbacks themselves")
     else:
         result["fallback"] = _yes("only their names since the process began: TorchNeuron counts no calls")
-    if emulated:
-        result["device_time"] = _no("the device is emulated: every duration is what this machine's CPU took")
-        if not twin:
-            result["compile"] = _yes("artifacts of the emulated device; what Dynamo itself does is not recorded")
+    if emulated and not twin:
+        result["compile"] = _yes("artifacts of the emulated device; what Dynamo itself does is not recorded")
     return result
 
 
