@@ -50,11 +50,15 @@ def test_a_script_for_the_device(run_python: Run, tmp_path: Path) -> None:
     with neuron_explorer.load(tmp_path / "trace.parquet") as trace:
         device = trace.metadata["device"]
         assert (device["type"], device["emulated"], device["count"]) == ("neuron", True, 2)
+        graphs = trace.sql_arrow(
+            "SELECT line, detail FROM events WHERE kind = 'compile' AND detail LIKE '%graph of %'"
+        ).to_pylist()
         rows = trace.sql_arrow("SELECT kind, name, line FROM events WHERE kind IN ('fallback', 'sync')").to_pylist()
     assert {"kind": "fallback", "name": "aten::lgamma", "line": 11} in rows or {
         "kind": "fallback", "name": "aten::lgamma.out", "line": 11,
     } in rows, rows  # fmt: skip
     assert any(row["kind"] == "sync" and row["line"] == 10 for row in rows)
+    assert [row["line"] for row in graphs] == [12], graphs
 
 
 def test_the_package_may_be_imported_first(run_python: Run, tmp_path: Path) -> None:

@@ -81,15 +81,26 @@ def make_backend(
                 raise RuntimeError(SYMBOLIC.format(where=where))
             program = _describe(graph)
             passes_us = (time.perf_counter_ns() - start) // 1000
+            unshown: dict[str, str] = {}
 
             def compile_for(values: Sequence[Any]) -> str:
                 began = time.perf_counter_ns()
-                key = _make_artifact(native, cache, _describe_inputs(values) + program, _operators(graph))
+                key, known = _make_artifact(cache, _describe_inputs(values) + program)
+                unshown[key] = "disk" if known else "miss"
                 metrics.add(_metrics(graph, key, f"{name}_{next(numbers)}_{stage}", name, passes_us, began))
                 return key
 
+            def launching(key: str) -> None:
+                # Recorders leave out what happens while a compiler traces, so an artifact shows at
+                # its first launch.
+                told = unshown.pop(key, None)
+                if told is not None:
+                    native.show_compilation(key, f"graph of {_operators(graph)} operators", told)
+                cache.launched(key)
+
             # A symbolic graph is compiled for each set of sizes that it is called with.
-            return _launcher(native, cache, graph, None if where is not None else compile_for(inputs), compile_for)
+            key = None if where is not None else compile_for(inputs)
+            return _launcher(native, graph, key, compile_for, launching)
 
         return compile_graph
 
@@ -139,13 +150,13 @@ def _symbolic_dimension(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> s
     return None
 
 
-def _make_artifact(native: ModuleType, cache: ArtifactCache, description: str, operators: int) -> str:
+def _make_artifact(cache: ArtifactCache, description: str) -> tuple[str, bool]:
+    """The key of a graph's artifact, and whether it existed before."""
     start = time.perf_counter_ns()
     key = hashlib.sha256(description.encode()).hexdigest()[:16]
     known = cache.graph(key, description, (time.perf_counter_ns() - start) / 1e6)
-    native.show_compilation(key, f"graph of {operators} operators", "disk" if known else "miss")
     torch._dynamo.utils.counters["neuron"]["compiled_graphs"] += 1
-    return key
+    return key, known
 
 
 def _metrics(
@@ -166,10 +177,10 @@ def _metrics(
 
 def _launcher(
     native: ModuleType,
-    cache: ArtifactCache,
     graph: torch.fx.GraphModule,
     key: str | None,
     compile_for: Callable[[Sequence[Any]], str],
+    launching: Callable[[str], None],
 ) -> Callable[..., Any]:
     """The compiled graph: one launch a call. Without a key it is compiled for each new set of sizes."""
     from torch._functorch.aot_autograd import make_boxed_func
@@ -184,7 +195,7 @@ def _launcher(
             used = by_sizes.get(sizes)
             if used is None:
                 used = by_sizes[sizes] = compile_for(values)
-        cache.launched(used)
+        launching(used)
         native.enter_graph()
         try:
             return run(values)
