@@ -132,6 +132,26 @@ def make_backend(
     return neuron_backend
 
 
+def select_automatically(neuron_backend: Callable[..., Any]) -> None:
+    """Makes a plain ``torch.compile(model)`` use the device's backend for graphs on the device."""
+    wrapper = getattr(torch, "_TorchCompileInductorWrapper", None)
+    if wrapper is None:  # another torch: the backend must be named
+        return
+    inductor = wrapper.__call__
+
+    def call(self: Any, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        if _on_device(graph, inputs):
+            return neuron_backend(graph, inputs)
+        return inductor(self, graph, inputs)
+
+    wrapper.__call__ = call
+
+
+def _on_device(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
+    tensors = itertools.chain(inputs, graph.parameters(), graph.buffers())
+    return any(isinstance(tensor, torch.Tensor) and tensor.device.type == "neuron" for tensor in tensors)
+
+
 def _asked_for_dynamic() -> bool:
     """Whether the compilation under way was asked for with ``dynamic=True``."""
     return not torch._dynamo.config.assume_static_by_default

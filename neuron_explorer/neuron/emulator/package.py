@@ -14,7 +14,7 @@ from typing import Any
 
 from neuron_explorer.neuron.emulator import Settings
 from neuron_explorer.neuron.emulator.artifacts import ArtifactCache
-from neuron_explorer.neuron.emulator.dynamo import CompileMetrics, make_backend
+from neuron_explorer.neuron.emulator.dynamo import CompileMetrics, make_backend, select_automatically
 from neuron_explorer.record.on_import import when_imported
 
 VERSION = "2.13.3.0+emulated"
@@ -58,6 +58,7 @@ def install(native: ModuleType, settings: Settings) -> None:
 
     torch.neuron.get_dynamo_metrics = metrics.all
     torch.neuron.reset_dynamo_metrics = metrics.clear
+    select_automatically(backend.neuron_backend)
     # Importing Dynamo takes a second: it is told when the program imports it.
     when_imported("torch._dynamo.backends.registry", lambda: _register(backend.neuron_backend))
 

@@ -54,6 +54,17 @@ def check_one_graph_is_one_artifact():
     assert after["in_memory_hits"] == before["in_memory_hits"] + 2
 
 
+def check_the_device_selects_its_backend():
+    torch._dynamo.reset()
+    torch.neuron.reset_dynamo_metrics()
+    model = torch.nn.Linear(4, 2).to(DEVICE)
+    compiled = torch.compile(model)
+    compiled(torch.ones(3, 4, device=DEVICE)).sum().backward()
+    assert [m.graph_name.split("_")[-1] for m in torch.neuron.get_dynamo_metrics()] == ["forward", "backward"]
+    torch._dynamo.reset()
+    assert "NCC_EMOD025" in refused(lambda: [torch.compile(function)(torch.ones(n, 4, device=DEVICE)) for n in (3, 5)])
+
+
 def check_dynamic_shapes():
     assert "dynamic=True" in refused(lambda: several_shapes(dynamic=True))
     said = refused(several_shapes)
