@@ -110,7 +110,7 @@ def test_arguments_are_named_and_bounded(folder: Path) -> None:
     table = signatures(here)
     assert json.loads(table[named(here, "aten::to.dtype")[0]["sig"]][3])[1] == "float16"
     cat = table[named(here, "aten::cat")[0]["sig"]]
-    assert json.loads(cat[0])[0] == [[1]] * 8 + ["92 more"]
+    assert json.loads(cat[0])[0] == [[1]] * 8 + ["92 more, 92 elements"]
     assert json.loads(table[named(here, "aten::einsum")[0]["sig"]][3])[0] == "ij,jk->ik"
 
 

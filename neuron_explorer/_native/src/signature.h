@@ -268,7 +268,7 @@ struct SignatureWriter {
     }
     text.arguments.swap(outer_arguments);
     text.arguments += "null";
-    more(text.shapes, values.size() - n);
+    more(text.shapes, values.size() - n, elements(values.slice(n)));
     more(text.strides, values.size() - n);
     more(text.dtypes, values.size() - n);
     text.shapes += ']';
@@ -276,9 +276,26 @@ struct SignatureWriter {
     text.dtypes += ']';
   }
 
-  static void more(std::string& out, size_t left) {
+  // Elements of the tensors that are not listed; -1 where one's sizes are symbolic.
+  static int64_t elements(c10::ArrayRef<c10::IValue> values) {
+    int64_t sum = 0;
+    for (const c10::IValue& v : values) {
+      if (!v.isTensor()) continue;
+      const c10::TensorImpl* t = v.unsafeToTensorImpl();
+      if (t == c10::UndefinedTensorImpl::singleton()) continue;
+      if (!has_plain_sizes(t)) return -1;
+      int64_t product = 1;
+      for (int64_t size : t->sizes_default()) product *= size;
+      sum += product;
+    }
+    return sum;
+  }
+
+  static void more(std::string& out, size_t left, int64_t elements = -1) {
     if (left == 0) return;
-    out += ",\"" + std::to_string(left) + " more\"";
+    out += ",\"" + std::to_string(left) + " more";
+    if (elements >= 0) out += ", " + std::to_string(elements) + " elements";
+    out += '"';
   }
 
   void comma(bool arguments) {

@@ -183,6 +183,10 @@ def _list_texts(values: Any) -> tuple[str, str, str]:
     if left > 0:
         for column in columns:
             column.append(f'"{left} more"')
+        rest = [_sizes(v) for v in values[MAX_LISTED_TENSORS:] if isinstance(v, torch.Tensor) and _is_plain(v)]
+        if None not in rest:
+            elements = sum(math.prod(sizes) for sizes in rest if sizes is not None)
+            columns[0][-1] = f'"{left} more, {elements} elements"'
     shapes, strides, dtypes = ("[" + ",".join(column) + "]" for column in columns)
     return shapes, strides, dtypes
 
