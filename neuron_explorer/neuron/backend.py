@@ -18,7 +18,7 @@ from typing import Any, Final
 __all__ = [
     "CHEAP", "COSTLY", "Fact", "cache_statistics", "core_count", "device", "device_name", "dynamo_metrics",
     "emulated", "executed_operators", "facts", "fallback_operators", "implementation", "in_use", "loaded",
-    "memory_statistics", "synchronize", "version",
+    "memory_statistics", "sync_places", "synchronize", "version",
 ]  # fmt: skip
 
 PACKAGE: Final = "torch_neuronx"
@@ -134,6 +134,13 @@ def metrics_counters() -> Fact:
         if value.found and isinstance(value.value, int):
             found[str(name)[:MOST_CHARACTERS]] = value.value
     return Fact(found, names.source) if found else Fact(reason="torch_neuronx.metrics is off or empty")
+
+
+def sync_places() -> list[tuple[Any, str, str]]:
+    """(object, attribute, public name) of the functions in which the host waits for the device."""
+    module = _device_module()
+    found = module is not None and callable(getattr(module, "synchronize", None))
+    return [(module, "synchronize", "torch.neuron.synchronize")] if found else []
 
 
 # Facts that wait for the device -------------------------------------------------------------

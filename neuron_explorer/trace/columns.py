@@ -266,11 +266,11 @@ def _details(
     table: dict[str, int] = {}
     for row in np.flatnonzero((kind == _CODE["gc"]) | (kind == _CODE["counter"])).tolist():
         value, aux = int(rows.seq[picked[row]]), int(rows.aux[picked[row]])
-        document = {"value": value} if kind[row] == _CODE["counter"] else {"generation": aux, "collected": value}
-        codes[row] = table.setdefault(json.dumps(document), len(table))
-    for row, text in zip(work.row.tolist(), work.detail, strict=True):
-        if text:
-            codes[row] = table.setdefault(text, len(table))
+        facts = {"value": value} if kind[row] == _CODE["counter"] else {"generation": aux, "collected": value}
+        codes[row] = table.setdefault(json.dumps(facts), len(table))
+    for row, document in zip(work.row.tolist(), work.detail, strict=True):
+        if document:
+            codes[row] = table.setdefault(document, len(table))
     if recording.with_tensors:
         thread, index = rows.thread[picked], rows.index[picked]
         for position in distinct(thread).tolist():
@@ -278,9 +278,9 @@ def _details(
             path = recording.threads[position].scan.file.path
             inputs = inputs_of(path, int(index[mine].min()), int(index[mine].max()) + 1)
             for row, record in zip(mine.tolist(), index[mine].tolist(), strict=True):
-                text = inputs.get(record)
-                if text is not None and codes[row] < 0:
-                    codes[row] = table.setdefault(text, len(table))
+                described = inputs.get(record)
+                if described is not None and codes[row] < 0:
+                    codes[row] = table.setdefault(described, len(table))
     return codes, list(table)
 
 

@@ -87,10 +87,10 @@ class DeviceRows:
 
     def columns(self, recording: Recording, low: int, high: int) -> dict[str, Any] | None:
         """The columns of the rows that start in [low, high), or None."""
-        first, last = np.searchsorted(self.start, (low, high))
+        first, last = np.searchsorted(self.start, np.array([low, high])).tolist()
         if last <= first:
             return None
-        part = slice(int(first), int(last))
+        part = slice(first, last)
         lookups, frame, process = recording.lookups, self.frame[part], self.process[part]
         lanes = {lane.lane: lane for lane in self.lanes}
         mine = [lanes[number] for number in self.lane[part].tolist()]
@@ -186,7 +186,8 @@ class _Calls:
         """(thread position, record, event id) of the operators that launched; each once, in order of time."""
         if correlation <= 0:
             return []
-        first, last = np.searchsorted(launches["correlation"], (correlation, correlation + 1))
+        edges = np.array([correlation, correlation + 1])
+        first, last = np.searchsorted(launches["correlation"], edges).tolist()
         found: dict[tuple[int, int, int], None] = {}
         for launch in np.sort(launches[first:last][:MOST_LINKS], order="time"):
             operator = self._operator(int(launch["time"]), int(launch["os_thread"]))

@@ -6,8 +6,9 @@ some answers wait for the device.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
+
+from neuron_explorer.neuron import backend
 
 __all__ = ["NeuronFacts"]
 
@@ -22,10 +23,8 @@ class NeuronFacts:
 
     def start(self) -> None:
         """Remember what the counters say before the recording."""
-        if not _present():
+        if backend.loaded() is None:
             return
-        from neuron_explorer.neuron import backend
-
         known = backend.facts()
         self._before = {name: known[name].value for name in _BEFORE if known[name].found}
 
@@ -35,17 +34,11 @@ class NeuronFacts:
         Each fact holds ``found``, ``reason``, ``source`` and ``value``; where TorchNeuron
         counts from the start of the process, ``before`` is its value when the recording began.
         """
-        if not _present():
+        if backend.loaded() is None:
             return {}
-        from neuron_explorer.neuron import backend
-
         entries = {}
         for name, fact in backend.facts(costly=True).items():
             entries[name] = {"found": fact.found, "reason": fact.reason, "source": fact.source, "value": fact.value}
             if name in self._before:
                 entries[name]["before"] = self._before[name]
         return {"neuron": {"emulated": backend.emulated(), "facts": entries}}
-
-
-def _present() -> bool:
-    return "torch_neuronx" in sys.modules

@@ -230,6 +230,8 @@ def sync_places() -> list[tuple[Any, str, str]]:
     """
     import torch
 
+    from neuron_explorer.neuron import backend
+
     candidates = [
         (torch._C, "_cuda_synchronize", "torch.cuda.synchronize"),
         (torch._C, "_xpu_synchronize", "torch.xpu.synchronize"),
@@ -237,9 +239,7 @@ def sync_places() -> list[tuple[Any, str, str]]:
         (torch._C, "_mtia_deviceSynchronize", "torch.mtia.synchronize"),
         (torch._C, "_accelerator_synchronizeDevice", "torch.accelerator.synchronize"),
     ]
-    neuron = getattr(torch, "neuron", None)  # not among the functions that torch.compile knows by identity
-    if neuron is not None:
-        candidates.append((neuron, "synchronize", "torch.neuron.synchronize"))
+    candidates += backend.sync_places()  # not among the functions that torch.compile knows by identity
     for kind in ("cuda", "xpu"):
         module = getattr(torch, kind, None)
         for name in ("Stream", "Event"):
