@@ -119,7 +119,8 @@ def running(rounds: int, folder: Path) -> dict[str, float]:
         name: statistics.median(a - b for a, b in zip(values, taken["nothing"], strict=True)) / events
         for name, values in taken.items()
     }
-    print(f"\nrunning: {events_per_step} events a step, {statistics.median(taken['nothing']) / steps / 1e6:.1f} ms bare")
+    bare_ms = statistics.median(taken["nothing"]) / steps / 1e6
+    print(f"\nrunning: {events_per_step} events a step, {bare_ms:.1f} ms bare")
     print(f"{'':26}{'ns/event':>10}{'of bare':>10}{'of torch.profiler':>20}")
     for name, value in added.items():
         if name != "nothing":

@@ -34,7 +34,7 @@ class Thing:
         return name
 
 
-def generator(n: int):  # noqa: ANN201
+def generator(n: int):
     for i in range(n):
         check(
             i
@@ -52,7 +52,7 @@ class Made:
         check(self)
 
 
-def cell(value: int):  # noqa: ANN201
+def cell(value: int):
     return lambda: check(value)
 
 

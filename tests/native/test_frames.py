@@ -13,7 +13,10 @@ import neuron_explorer._native.build as build
 
 HERE = Path(__file__).parent
 PYTHONS = [sys.executable, *(f"python{major}.{minor}" for major, minor in build.KNOWN_MINORS)]
-FACTS = "import sys, sysconfig; print(sys.version_info[1], sysconfig.get_paths()['include'], sysconfig.get_config_var('EXT_SUFFIX'))"
+FACTS = """
+import sys, sysconfig
+print(sys.version_info[1], sysconfig.get_paths()["include"], sysconfig.get_config_var("EXT_SUFFIX"))
+"""
 
 
 @pytest.mark.parametrize("python", PYTHONS, ids=["this", *PYTHONS[1:]])

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-import shutil
 import threading
 from pathlib import Path
 
@@ -15,30 +13,7 @@ from neuron_explorer.trace.write import write_trace
 from neuron_explorer.ui.registry import Registry
 
 pytestmark = pytest.mark.browser
-ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync"]  # fmt: skip
 WAIT = 15_000
-
-
-def missing(reason):
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{reason}; with CI=true the browser tests must run")
-    pytest.skip(f"{reason}: the browser tests need Debian's chromium and playwright")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = next((p for p in ("/usr/bin/chromium", shutil.which("chromium") or "") if p and Path(p).exists()), None)
-    if path is None:
-        missing("chromium was not found")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ModuleNotFoundError:
-        missing("playwright is not installed")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGS)
-        yield browser
-        browser.close()
 
 
 def synthetic():
