@@ -87,7 +87,8 @@ class DeviceRows:
 
     def columns(self, recording: Recording, low: int, high: int) -> dict[str, Any] | None:
         """The columns of the rows that start in [low, high), or None."""
-        first, last = np.searchsorted(self.start, np.array([low, high])).tolist()
+        edges: Any = np.searchsorted(self.start, np.array([low, high]))
+        first, last = int(edges[0]), int(edges[1])
         if last <= first:
             return None
         part = slice(first, last)
@@ -186,8 +187,8 @@ class _Calls:
         """(thread position, record, event id) of the operators that launched; each once, in order of time."""
         if correlation <= 0:
             return []
-        edges = np.array([correlation, correlation + 1])
-        first, last = np.searchsorted(launches["correlation"], edges).tolist()
+        edges: Any = np.searchsorted(launches["correlation"], np.array([correlation, correlation + 1]))
+        first, last = int(edges[0]), int(edges[1])
         found: dict[tuple[int, int, int], None] = {}
         for launch in np.sort(launches[first:last][:MOST_LINKS], order="time"):
             operator = self._operator(int(launch["time"]), int(launch["os_thread"]))
