@@ -43,7 +43,7 @@ def demo(
     from neuron_explorer.neuron.emulator import EmulatorError
 
     if find_spec("torch") is None:
-        raise NeuronExplorerError("recording needs torch; install it with: pip install 'neuron-explorer[record]'")
+        raise NeuronExplorerError("the demo records, and recording needs torch; install torch 2.9 or newer")
     script = lay_out(directory)
     trace = directory / "trace.parquet"
     command = [sys.executable, "-m", "neuron_explorer"]
