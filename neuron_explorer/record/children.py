@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 from neuron_explorer.record.on_import import when_imported
-from neuron_explorer.record.package_first import offer_package
 
 SPOOL_VARIABLE = "NEURON_EXPLORER_SPOOL"
 EMULATE_VARIABLE = "NEURON_EXPLORER_EMULATE"
@@ -66,6 +65,8 @@ def start_in_child() -> None:
     recorded = bool(spool) and os.path.isdir(str(spool)) and is_multiprocessing_child(sys.orig_argv)
     emulated = EMULATE_VARIABLE in os.environ
     if emulated:
+        from neuron_explorer.neuron.emulator.package_first import offer_package
+
         offer_package()
     if recorded or emulated:
         when_imported("torch", lambda: _start(Path(str(spool)) if recorded else None, emulated))

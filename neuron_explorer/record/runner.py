@@ -18,9 +18,9 @@ from typing import Any
 
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.neuron.emulator import EmulatorError, enable, refuse_to_replace
+from neuron_explorer.neuron.emulator.package_first import offer_package
 from neuron_explorer.record import children
 from neuron_explorer.record.on_import import when_imported
-from neuron_explorer.record.package_first import offer_package
 from neuron_explorer.record.plan import RunPlan
 from neuron_explorer.record.program import Program, ProgramError, load_module, load_script, replace_main
 from neuron_explorer.trace.environment import rank_and_world_size
