@@ -65,7 +65,7 @@ EMULATOR = Extension(
     ),
     ("torch_cpu", "c10", "torch_python"),
     "-O1",
-    "some 30 s on two cores",
+    "some 40 s on two cores",
 )
 KNOWN_MINORS = ((3, 10), (3, 11), (3, 12), (3, 13))
 """Python minors whose frame layout ``frames.h`` knows."""
