@@ -1,0 +1,225 @@
+"""Models of transformers and a convolutional network: the emulated device against the CPU.
+
+Every ``check_`` function is a test: see test_models_on_the_device.py. Weights are drawn on the
+CPU and copied, so both devices start from the same numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+
+torch.set_num_threads(1)  # a few numbers each: threads would only wait
+VOCABULARY = 64
+SMALL = {"rtol": 2e-4, "atol": 2e-5}
+
+
+def tokens(rows: int = 2, length: int = 8) -> torch.Tensor:
+    return torch.randint(3, VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(1))
+
+
+def llama() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+        bos_token_id=1, eos_token_id=2, pad_token_id=0,
+    )  # fmt: skip
+    return LlamaForCausalLM(config), {"input_ids": tokens(), "labels": tokens()}
+
+
+def gpt2() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=64,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+    )  # fmt: skip
+    return GPT2LMHeadModel(config), {"input_ids": tokens(), "labels": tokens()}
+
+
+def mixtral() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    config = MixtralConfig(
+        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2,
+        max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+        # The grouped way, and the loss of the router, count with `histc` of int32 where the device
+        # is not the CPU: the CPU's arithmetic has `histc` for floating point only.
+        experts_implementation="eager",
+    )  # fmt: skip
+    return MixtralForCausalLM(config), {"input_ids": tokens(), "labels": tokens()}
+
+
+def whisper() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    from transformers import WhisperConfig, WhisperForConditionalGeneration
+
+    config = WhisperConfig(
+        vocab_size=VOCABULARY, num_mel_bins=8, d_model=32, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48,
+        max_source_positions=20, max_target_positions=32, dropout=0.0,
+        bos_token_id=1, eos_token_id=2, pad_token_id=0, decoder_start_token_id=1,
+        suppress_tokens=None, begin_suppress_tokens=None,
+    )  # fmt: skip
+    model = WhisperForConditionalGeneration(config)
+    sound = torch.randn(2, 8, 40, generator=torch.Generator().manual_seed(2))
+    return model, {"input_features": sound, "labels": tokens()}
+
+
+class Convolutions(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+            torch.nn.Conv2d(8, 8, 3, stride=2, groups=4), torch.nn.GroupNorm(2, 8), torch.nn.SiLU(),
+            torch.nn.ConvTranspose2d(8, 4, 2), torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(),
+            torch.nn.Linear(16, 5),
+        )  # fmt: skip
+
+    def forward(self, images, labels):
+        logits = self.body(images)
+        return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+def convolutions() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    images = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(3))
+    return Convolutions(), {"images": images, "labels": torch.tensor([0, 4, 2, 2])}
+
+
+def placed(batch: dict[str, torch.Tensor], device: str) -> dict[str, torch.Tensor]:
+    return {name: value.to(device) for name, value in batch.items()}
+
+
+def moved(model: torch.nn.Module, device: str) -> torch.nn.Module:
+    """A copy of the model on the device.
+
+    Torch makes new parameters when a module moves to a device in the PrivateUse1 slot, one for
+    each place that holds it, so shared weights have to be tied again.
+    """
+    own = copy.deepcopy(model).to(device)
+    if hasattr(own, "tie_weights"):
+        own.tie_weights()
+    return own
+
+
+def step(model: torch.nn.Module, batch: dict[str, torch.Tensor], device: str, **options: bool):
+    """One training step → (loss, logits, gradients, parameters and buffers after the update), on the host."""
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1, eps=1e-5, **options)
+    out = model(**placed(batch, device))
+    out["loss"].backward()
+    assert out["loss"].device.type == device and out["logits"].device.type == device
+    grads = {name: p.grad.cpu().clone() for name, p in model.named_parameters() if p.grad is not None}
+    optimizer.step()
+    optimizer.zero_grad()
+    state = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+    return out["loss"].detach().cpu(), out["logits"].detach().cpu(), grads, state
+
+
+def trains_alike(make: Callable[[], tuple[torch.nn.Module, dict[str, torch.Tensor]]]) -> None:
+    torch.manual_seed(0)
+    model, batch = make()
+    for options in ({"foreach": False}, {"foreach": True}, {"fused": True}):
+        here = step(copy.deepcopy(model), batch, "cpu", **options)
+        there = step(moved(model, "neuron"), batch, "neuron", **options)
+        for what, expected, found in zip(("loss", "logits", "gradients", "state"), here, there, strict=True):
+            torch.testing.assert_close(
+                found, expected, **SMALL, msg=lambda text, where=(options, what): f"{where}: {text}"
+            )
+        grads = here[2]
+        assert grads and any(bool(grad.abs().max() > 1e-4) for grad in grads.values()), "nothing was learnt from"
+
+
+def generates_alike(make: Callable[[], tuple[torch.nn.Module, dict[str, torch.Tensor]]], **options: object) -> None:
+    torch.manual_seed(0)
+    model, batch = make()
+    model.eval()
+    batch.pop("labels")
+    if "input_ids" in batch:
+        batch["attention_mask"] = torch.ones_like(batch["input_ids"])
+        batch["attention_mask"][1, :3] = 0  # padded on the left
+    results = []
+    for device in ("cpu", "neuron"):
+        own = moved(model, device)
+        torch.manual_seed(4)
+        found = own.generate(**placed(batch, device), max_new_tokens=5, **options)
+        assert found.device.type == device
+        results.append(found.cpu())
+    assert torch.equal(*results), results
+    assert results[0].shape[1] > 1
+
+
+def check_llama_trains():
+    trains_alike(llama)
+
+
+def check_llama_generates():
+    generates_alike(llama, do_sample=False)
+
+
+def check_llama_samples():
+    generates_alike(llama, do_sample=True, temperature=0.8, top_k=20, top_p=0.9)
+
+
+def check_llama_searches_beams():
+    generates_alike(llama, do_sample=False, num_beams=2)
+
+
+def check_gpt2_trains():
+    trains_alike(gpt2)
+
+
+def check_gpt2_generates():
+    generates_alike(gpt2, do_sample=False)
+
+
+def check_mixtral_trains():
+    trains_alike(mixtral)
+
+
+def check_mixtral_generates():
+    generates_alike(mixtral, do_sample=False)
+
+
+def check_whisper_trains():
+    trains_alike(whisper)
+
+
+def check_whisper_generates():
+    generates_alike(whisper, do_sample=False)
+
+
+def check_convolutions_train():
+    trains_alike(convolutions)
+
+
+def check_gpt2_moves_with_its_shared_weight():
+    """What torch does with a shared parameter is no choice of this device: watch for a change."""
+    torch.manual_seed(0)
+    model = gpt2()[0].to("neuron")
+    shared = model.lm_head.weight is model.transformer.wte.weight
+    same_kind = torch._has_compatible_shallow_copy_type(torch.empty(1), torch.empty(1, device="neuron"))
+    assert shared == same_kind
+
+
+def compiles_alike(make: Callable[[], tuple[torch.nn.Module, dict[str, torch.Tensor]]]) -> None:
+    torch.manual_seed(0)
+    model, batch = make()
+    here = step(copy.deepcopy(model), batch, "cpu")
+    own = moved(model, "neuron")
+    own.compile(backend="neuron")
+    there = step(own, batch, "neuron")
+    for expected, found in zip(here, there, strict=True):
+        torch.testing.assert_close(found, expected, **SMALL)
+
+
+def check_llama_compiled():
+    compiles_alike(llama)
+
+
+def check_convolutions_compiled():
+    compiles_alike(convolutions)
