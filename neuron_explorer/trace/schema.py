@@ -42,7 +42,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("kind", "text", "", "What the row is; see the table of kinds."),
     Column("name", "text", "", "Operator with overload (`aten::add.Tensor`), range, step or function name."),
     Column("start", "int64", "ns", "Start, since the start of the trace. -1 for frame and source rows.", "delta"),
-    Column("duration", "int64", "ns", "End minus start on the host clock (device rows: the device's); -1: no end seen."),
+    Column("duration", "int64", "ns", "End minus start on the host clock (device rows: the device's); -1: no end."),
     Column("self", "int64", "ns", "Duration minus the part spent in child events; -1 when unknown."),
     Column("id", "int64", "", "Event id, unique in the file; for frame rows the frame id.", "delta"),
     Column("parent", "int64", "", "Id of the enclosing event (frame rows: of the calling frame); -1 at the top."),
