@@ -95,15 +95,8 @@ def placed(batch: dict[str, torch.Tensor], device: str) -> dict[str, torch.Tenso
 
 
 def moved(model: torch.nn.Module, device: str) -> torch.nn.Module:
-    """A copy of the model on the device.
-
-    Torch makes new parameters when a module moves to a device in the PrivateUse1 slot, one for
-    each place that holds it, so shared weights have to be tied again.
-    """
-    own = copy.deepcopy(model).to(device)
-    if hasattr(own, "tie_weights"):
-        own.tie_weights()
-    return own
+    """A copy of the model on the device; shared weights stay shared."""
+    return copy.deepcopy(model).to(device)
 
 
 def step(model: torch.nn.Module, batch: dict[str, torch.Tensor], device: str, **options: bool):

@@ -123,3 +123,19 @@ def check_own_operators():
 
     assert host_only(x.detach()).tolist() == [2, 2, 2]
     assert "emulated_test::host_only" in torch_neuronx.get_fallback_ops()
+
+
+def check_parameters_keep_their_identity():
+    """Tied weights stay tied, and an optimizer made before the move steps what the model uses."""
+    model = torch.nn.Sequential(torch.nn.Embedding(8, 4), torch.nn.Linear(4, 8, bias=False))
+    model[1].weight = model[0].weight
+    weight = model[0].weight
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.to("neuron")
+    assert model[0].weight is weight and model[1].weight is weight and weight.device.type == "neuron"
+    before = weight.detach().cpu().clone()
+    model(torch.tensor([1, 2], device="neuron")).sum().backward()
+    optimizer.step()
+    assert not torch.equal(model[1].weight.detach().cpu(), before)
+    model.cpu()
+    assert model[0].weight is weight and weight.device.type == "cpu"

@@ -93,6 +93,17 @@ static const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, st
 
 static void record_stream(at::Tensor&, at::Stream) {}
 
+// Lets `module.to("neuron")` keep its Parameter objects, as TorchNeuron's own kernel does: tied
+// weights stay tied, and an optimizer made before keeps its parameters. Torch answers no for a
+// device that it does not know.
+static bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
+  auto plain = [](const at::Tensor& t) {
+    return t.layout() == at::kStrided && !t.unsafeGetTensorImpl()->is_python_dispatch() &&
+           (t.device().type() == kNeuron || t.device().is_cpu());
+  };
+  return plain(self) && plain(from);
+}
+
 static at::Tensor host(const at::Tensor& t, HostView& v) { return v.to_host(t); }
 
 static at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
@@ -273,6 +284,7 @@ void register_own_kernels(torch::Library& aten, std::unordered_set<std::string>&
   own("set_.source_Storage", torch::CppFunction(static_cast<at::Tensor& (*)(at::Tensor&, at::Storage)>(at::native::set_)));
   own("set_.source_Tensor", torch::CppFunction(at::native::set_tensor_));
   own("record_stream", torch::CppFunction(record_stream));
+  own("_has_compatible_shallow_copy_type", torch::CppFunction(has_compatible_shallow_copy_type));
   own("convolution_overrideable", torch::CppFunction(convolution));
   own("convolution_backward_overrideable", torch::CppFunction(convolution_backward));
   own("_fused_sdp_choice", torch::CppFunction(sdp_choice));
