@@ -265,28 +265,46 @@ def test_a_forked_child_writes_files_of_its_own(folder: Path) -> None:
 
 def test_forking_while_other_threads_dispatch(folder: Path) -> None:
     stop = threading.Event()
+    recorded = [threading.Event(), threading.Event()]
 
-    def busy() -> None:
+    def busy(mine: threading.Event) -> None:
         x = torch.ones(1)
         while not stop.is_set():
             x.abs()
+            mine.set()
 
     native.start(str(folder))
-    workers = [threading.Thread(target=busy) for _ in range(2)]
+    workers = [threading.Thread(target=busy, args=(mine,)) for mine in recorded]
     for worker in workers:
         worker.start()
     try:
+        # Torch takes a mutex at a thread's first event after the start; a fork in that moment would
+        # leave the child waiting for it (docs/limitations.md).
+        assert all(mine.wait(60) for mine in recorded)
         for _ in range(5):
             child = os.fork()
             if child == 0:
                 torch.zeros(3)
                 os._exit(7)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+            assert exit_code(child) == 7
     finally:
         stop.set()
         for worker in workers:
             worker.join()
     native.stop()
+
+
+def exit_code(child: int, seconds: float = 60) -> int | None:
+    """The exit code of a child; None, and the child is killed, where it does not end."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return None
 
 
 def test_stop_while_other_threads_dispatch(folder: Path) -> None:
