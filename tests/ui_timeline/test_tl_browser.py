@@ -230,7 +230,7 @@ def test_the_keyboard_walks_events_and_they_are_spoken(gpt, open_page):
 def test_search_counts_highlights_and_steps(gpt, open_page):
     page = open_page(gpt).painted()
     page.page.keyboard.press("/")
-    page.page.locator("#quick-search-box input").fill("op:aten::addmm")
+    page.page.locator("#quick-search input").fill("op:aten::addmm")
     page.page.keyboard.press("Enter")
     page.page.locator(".tl-found-count", has_text="matches").wait_for()
     count = page.app("app.hits.count")

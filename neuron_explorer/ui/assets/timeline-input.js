@@ -71,7 +71,7 @@
       const { app } = this;
       if (!app.alive() || event.defaultPrevented) return;
       const at = event.target;
-      const inSearch = at.closest && at.closest("#quick-search-box");
+      const inSearch = at.closest && at.closest("#quick-search");
       if (inSearch && event.key === "Enter") {
         event.stopPropagation();
         event.preventDefault();
