@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis import quantity as q
+from neuron_explorer.analysis.markdown import code, escaped, markdown_table
 from neuron_explorer.analysis.plain import plain, short_file
 
 if TYPE_CHECKING:
@@ -355,18 +356,18 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     """The summary as GitHub-flavoured Markdown; names are code, never markup."""
     run, steps, breakdown = data["run"], data["steps"], data["breakdown"]
     per_step = breakdown["steps"] > 0
-    out = [f"# {_md(run['name'] or 'trace')}", ""]
-    chips = [_md(run["device"]) + (" (emulated)" if run["emulated"] else "")]
+    out = [f"# {escaped(run['name'] or 'trace')}", ""]
+    chips = [escaped(run["device"]) + (" (emulated)" if run["emulated"] else "")]
     if run["versions"].get("torch"):
-        chips.append("torch " + _md(run["versions"]["torch"]))
+        chips.append("torch " + escaped(run["versions"]["torch"]))
     chips += [q.plural(data["counts"]["events"], "event"), f"{q.duration(run['duration_ns'])} recorded"]
-    said = f"Times are {_md(data['time']['text'])}. Figures cover {_md(data['selection']['note'])}."
+    said = f"Times are {escaped(data['time']['text'])}. Figures cover {escaped(data['selection']['note'])}."
     out += [" · ".join(chips), "", said, ""]
     out += ["## What to do first", ""]
     for f in data["findings"]:
         gain = f" ({f['gain']})" if f["gain"] else ""
-        place = f" {_code(_place(f))}" if f["file"] else ""
-        out.append(f"- **{_md(f['title'])}**{gain}: {_md(f['evidence'])}{place}")
+        place = f" {code(_place(f))}" if f["file"] else ""
+        out.append(f"- **{escaped(f['title'])}**{gain}: {escaped(f['evidence'])}{place}")
     if not data["findings"]:
         out.append("Nothing stands out: no line, wait or step passes a threshold.")
     title = "A steady step" if per_step else "The run"
@@ -374,67 +375,39 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     out += ["", f"## {title}", ""]
     said = "; ".join(x for x in (figure, steps["note"], steps["rule_text"]) if x)
     if said:
-        out += [_md(said), ""]
-    out += _md_table(
+        out += [escaped(said), ""]
+    out += markdown_table(
         ["part", "mean a step" if per_step else "time", "share"],
         [
-            [_md(p["label"]), q.duration(p["per_step_ns"] if per_step else p["ns"]), q.share(p["share"])]
+            [escaped(p["label"]), q.duration(p["per_step_ns"] if per_step else p["ns"]), q.share(p["share"])]
             for p in breakdown["parts"]
         ]
         + [["sum", q.duration(breakdown["total_ns"] / max(breakdown["steps"], 1)), "100.0 %"]],
     )
-    out += [""] + [_md(n) for n in _step_notes(data)]
+    out += [""] + [escaped(n) for n in _step_notes(data)]
     unit = "self/step" if per_step else "self"
-    out += ["", f"## Lines that cost most ({_md(_whole(data))})", ""]
-    out += _md_table(
+    out += ["", f"## Lines that cost most ({escaped(_whole(data))})", ""]
+    out += markdown_table(
         ["line", "code", unit, "share", "launches", "module"],
         [
-            [_code(_place(r)), _code(r.get("code", "")), *_costs(r), _code(r.get("module", ""))]
+            [code(_place(r)), code(r.get("code", "")), *_costs(r), code(r.get("module", ""))]
             for r in data["lines"]["rows"]
         ],
         right=(2, 3, 4),
     )
     out += ["", "## Operators that cost most", ""]
-    out += _md_table(
+    out += markdown_table(
         ["operator", unit, "share", "calls", "median"],
-        [[_code(r.get("name", "")), *_costs(r, "calls"), q.duration(r["median_ns"])] for r in data["ops"]["rows"]],
+        [[code(r.get("name", "")), *_costs(r, "calls"), q.duration(r["median_ns"])] for r in data["ops"]["rows"]],
     )
     modules = [r for r in data["modules"]["rows"] if r["self_ns"] > 0 and r.get("module")]
     if modules:
         out += ["", "## Modules that cost most", ""]
-        out += _md_table(["module", unit, "share", "launches"], [[_code(r["module"]), *_costs(r)] for r in modules])
-    losses = [f"- {_md(data['losses_text'][k])}: {q.count(n)}" for k, n in data["counts"]["losses"].items()]
+        out += markdown_table(["module", unit, "share", "launches"], [[code(r["module"]), *_costs(r)] for r in modules])
+    losses = [f"- {escaped(data['losses_text'][k])}: {q.count(n)}" for k, n in data["counts"]["losses"].items()]
     if losses:
         out += ["", "## The recording", "", *losses]
     if data["not_observed"]:
         out += ["", "## Not observed", ""]
-        out += [f"- {_md(n['what'])}: {_md(n['reason'] or 'no reason given')}" for n in data["not_observed"]]
+        out += [f"- {escaped(n['what'])}: {escaped(n['reason'] or 'no reason given')}" for n in data["not_observed"]]
     return "\n".join(out).rstrip() + "\n"
-
-
-def _md_table(head: list[str], rows: list[list[str]], right: tuple[int, ...] | None = None) -> list[str]:
-    aligned = range(1, len(head)) if right is None else right
-    rule = ["---:" if i in aligned else "---" for i in range(len(head))]
-    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
-
-
-_MD_SPECIAL: Final = str.maketrans({c: "\\" + c for c in r"\`*_{}[]()#+!|~"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
-
-
-def _md(text: str) -> str:
-    """Text as text in Markdown."""
-    return plain(text, 400).translate(_MD_SPECIAL)
-
-
-def _code(text: str) -> str:
-    """Text as a code span that survives backticks and table bars."""
-    if not text:
-        return ""
-    body = plain(text, 200).replace("|", "\\|")
-    longest = run = 0
-    for char in body:
-        run = run + 1 if char == "`" else 0
-        longest = max(longest, run)
-    fence = "`" * (longest + 1)
-    pad = " " if longest else ""
-    return f"{fence}{pad}{body}{pad}{fence}"
