@@ -37,8 +37,8 @@ def render(data: Mapping[str, Any], format: str = "text") -> str:
 
 
 def render_json(data: Mapping[str, Any]) -> str:
-    """The dictionary of ``summary()`` as JSON, all times in ns."""
-    return json.dumps(data, indent=2, ensure_ascii=False)
+    """The dictionary of ``summary()`` as JSON, all times in ns. ASCII: a terminal acts on some characters beyond it."""
+    return json.dumps(data, indent=2)
 
 
 def render_text(data: Mapping[str, Any], *, width: int | None = None, color: bool | None = None) -> str:

@@ -34,8 +34,6 @@ def summary(
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="Rows of each table.")] = 10,
 ) -> None:
     """Print run facts, time by phase, step times and the slowest lines."""
-    import json
-
     from neuron_explorer.analysis import render_summary
     from neuron_explorer.analysis.summary import summary as summarise
     from neuron_explorer.trace.store import load
@@ -45,8 +43,4 @@ def summary(
             facts = summarise(opened, period=period.value, top=top)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--period") from None
-    if format is Format.json:
-        # ASCII: a terminal acts on some of the characters beyond it.
-        print(json.dumps(facts, indent=2))
-    else:
-        print(render_summary.render(facts, format.value))
+    print(render_summary.render(facts, format.value))
