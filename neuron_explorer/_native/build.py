@@ -1,9 +1,9 @@
 """Compiles the C++ recorder and the emulated device for this torch and this Python, once, and loads them.
 
 The result is kept in ``$NEURON_EXPLORER_CACHE``, else in the user's cache folder, under a
-name made of the torch version, the Python version and a hash of the sources. Processes that
-build at the same time each build in a folder of their own; the last rename wins, and all
-of them hold the same bytes' worth of code.
+name made of the torch version, the Python version and a hash of the sources and of how they are
+compiled. Each build works on a copy of the sources, in a folder of its own: the last of several
+renames wins, and all of them hold the same bytes' worth of code.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from neuron_explorer.errors import NeuronExplorerError
 __all__ = ["NativeUnavailable", "cache_folder", "load", "load_emulator"]
 
 _BUILD_SECONDS = 600
+_STANDARDS = ("c++20", "c++17")  # the second where the compiler is too old for the first
+_FLAGS = ("-g0", "-fPIC", "-fno-plt", "-DNDEBUG", "-w")
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,10 @@ def load_emulator() -> ModuleType:
 def _load(extension: Extension) -> ModuleType:
     import torch
 
-    library = _cached_library(torch.__version__, extension)
+    library = _cached_library(torch.__version__, extension, extension.folder)
     if not library.exists():
-        _build(library, Path(torch.__file__).parent, bool(torch._C._GLIBCXX_USE_CXX11_ABI), extension)
+        torch_folder = Path(torch.__file__).parent
+        library = _build(torch.__version__, torch_folder, bool(torch._C._GLIBCXX_USE_CXX11_ABI), extension)
     _check_owner(library)
     return _import(library, extension)
 
@@ -152,19 +155,24 @@ def _check_system(extension: Extension) -> None:
         raise NativeUnavailable("the free-threaded build of Python is not supported", "use the default build")
 
 
-def _source_hash(extension: Extension) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(extension.folder.iterdir()):
-        if path.suffix in (".h", ".cpp"):
-            digest.update(path.name.encode())
-            digest.update(path.read_bytes())
+def _source_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix in (".h", ".cpp"))
+
+
+def _source_hash(extension: Extension, folder: Path) -> str:
+    """Of the sources in ``folder`` and of how they are compiled and linked."""
+    recipe = (*_STANDARDS, *_FLAGS, extension.optimise, *extension.libraries)
+    digest = hashlib.sha256(" ".join(recipe).encode())
+    for path in _source_files(folder):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _cached_library(torch_version: str, extension: Extension = RECORDER) -> Path:
+def _cached_library(torch_version: str, extension: Extension, sources: Path) -> Path:
     tag = sysconfig.get_config_var("SOABI") or f"cp{sys.version_info[0]}{sys.version_info[1]}"
     version = f"{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}"
-    folder = f"torch-{torch_version}-py-{version}-{tag}-{_source_hash(extension)}"
+    folder = f"torch-{torch_version}-py-{version}-{tag}-{_source_hash(extension, sources)}"
     return cache_folder() / "native" / folder.replace(os.sep, "_") / f"{extension.module}.so"
 
 
@@ -179,7 +187,8 @@ def _check_owner(library: Path) -> None:
             )
 
 
-def _build(library: Path, torch_folder: Path, new_abi: bool, extension: Extension = RECORDER) -> None:
+def _build(torch_version: str, torch_folder: Path, new_abi: bool, extension: Extension) -> Path:
+    """Compiles a copy of the sources, which somebody may be editing, and returns what was built from it."""
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
     if not compiler or shutil.which(compiler.split()[0]) is None:
         raise NativeUnavailable("there is no C++ compiler", "install g++ (Debian: apt install g++)")
@@ -191,12 +200,13 @@ def _build(library: Path, torch_folder: Path, new_abi: bool, extension: Extensio
         )
     if not (torch_folder / "include" / "ATen" / "record_function.h").exists():
         raise NativeUnavailable("this torch has no C++ headers", "install torch from a wheel")
+    folder = cache_folder() / "native"
     try:
-        library.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        work = Path(tempfile.mkdtemp(prefix="build-", dir=library.parent.parent))
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        work = Path(tempfile.mkdtemp(prefix="build-", dir=folder))
     except OSError as error:
         raise NativeUnavailable(
-            f"the cache folder {library.parent.parent} cannot be written ({error.strerror})",
+            f"the cache folder {folder} cannot be written ({error.strerror})",
             "set NEURON_EXPLORER_CACHE to a folder that can",
         ) from None
     try:
@@ -206,18 +216,22 @@ def _build(library: Path, torch_folder: Path, new_abi: bool, extension: Extensio
             file=sys.stderr,
             flush=True,
         )
+        for path in _source_files(extension.folder):
+            shutil.copyfile(path, work / path.name)
+        library = _cached_library(torch_version, extension, work)
         _compile(compiler, work, headers, torch_folder, new_abi, extension)
         library.parent.mkdir(exist_ok=True, mode=0o700)
         os.replace(work / library.name, library)
+        return library
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 def _compile(compiler: str, work: Path, headers: Path, torch_folder: Path, new_abi: bool, extension: Extension) -> None:
     errors = ""
-    for standard in ("c++20", "c++17"):
+    for standard in _STANDARDS:
         flags = [
-            f"-std={standard}", extension.optimise, "-g0", "-fPIC", "-fno-plt", "-DNDEBUG", "-w",
+            f"-std={standard}", extension.optimise, *_FLAGS,
             f"-D_GLIBCXX_USE_CXX11_ABI={int(new_abi)}", f"-I{torch_folder / 'include'}",
             f"-I{torch_folder / 'include' / 'torch' / 'csrc' / 'api' / 'include'}", f"-I{headers}",
         ]  # fmt: skip
@@ -240,7 +254,7 @@ def _compile_objects(command: list[str], work: Path, extension: Extension) -> st
     """Compiles every source, some at a time. The first one's errors, or None."""
 
     def compile_one(source: str) -> str | None:
-        return _run([*command, "-c", str(extension.folder / source), "-o", str(work / f"{source}.o")])
+        return _run([*command, "-c", str(work / source), "-o", str(work / f"{source}.o")])
 
     if len(extension.sources) == 1:
         return compile_one(extension.sources[0])

@@ -77,7 +77,7 @@ def test_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setenv("CXX", sys.executable)
     monkeypatch.setattr(build.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
     with pytest.raises(NativeUnavailable, match=r"C headers of Python.*python3-dev"):
-        build._build(tmp_path / "x" / "lib.so", tmp_path, True)
+        build._build("2.13.0", tmp_path, True, build.RECORDER)
 
 
 def test_a_library_that_all_can_write_is_not_loaded(tmp_path: Path) -> None:
@@ -99,3 +99,45 @@ def test_two_processes_that_build_at_once_both_load(tmp_path: Path) -> None:
     assert "building the native recorder" in outputs[0][1] + outputs[1][1]
     again, err = run(LOAD, tmp_path).communicate(timeout=60)
     assert again.strip() == "loaded" and "building" not in err
+
+
+def test_the_library_is_named_by_sources_and_by_how_they_are_compiled(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from neuron_explorer._native import build
+
+    (tmp_path / "a.cpp").write_text("int a;")
+    names = {build._cached_library("2.13.0", build.RECORDER, tmp_path)}
+    names.add(build._cached_library("2.13.0", replace(build.RECORDER, optimise="-O3"), tmp_path))
+    (tmp_path / "a.cpp").write_text("int b;")
+    names.add(build._cached_library("2.13.0", build.RECORDER, tmp_path))
+    names.add(build._cached_library("2.14.0", build.RECORDER, tmp_path))
+    assert len(names) == 4
+
+
+def test_sources_edited_during_a_build_do_not_get_the_name_of_what_was_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from dataclasses import replace
+
+    from neuron_explorer._native import build
+
+    sources, torch = tmp_path / "src", tmp_path / "torch" / "include" / "ATen"
+    sources.mkdir()
+    torch.mkdir(parents=True)
+    (torch / "record_function.h").write_text("")
+    (sources / "a.cpp").write_text("old")
+    extension = replace(build.RECORDER, folder=sources, sources=("a.cpp",))
+    monkeypatch.setenv("NEURON_EXPLORER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", sys.executable)
+    monkeypatch.setattr(build.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    (tmp_path / "Python.h").write_text("")
+
+    def compile_while_edited(compiler: str, work: Path, *rest: object) -> None:
+        (sources / "a.cpp").write_text("new")
+        (work / f"{extension.module}.so").write_text((work / "a.cpp").read_text())
+
+    monkeypatch.setattr(build, "_compile", compile_while_edited)
+    built = build._build("2.13.0", tmp_path / "torch", True, extension)
+    assert built.read_text() == "old"
+    assert built != build._cached_library("2.13.0", extension, sources)
