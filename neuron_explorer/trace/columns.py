@@ -169,7 +169,7 @@ def _plain(
     parent = take(rows.parent_index)
     stack, seq = take(origins.stack), take(rows.seq)
     numbered = (record_kind == spool.AUTOGRAD) | ((record_kind == spool.OP) & (take(rows.aux) > 0))
-    details, detail_texts = _details(recording, rows, picked, kind, work)
+    details, detail_texts = _details(recording, rows, picked, kind, name, signature, work)
     values: dict[str, tuple[np.ndarray, Any]] = {
         "kind": (kind, KINDS),
         "name": (lookups.name[name], lookups.names),
@@ -260,8 +260,9 @@ def _name_steps(columns: dict[str, Any], order: np.ndarray | None, head: StepRow
 
 
 def _details(
-    recording: Recording, rows: Rows, picked: np.ndarray, kind: np.ndarray, work: DeviceWork
-) -> tuple[np.ndarray, list[str]]:
+    recording: Recording, rows: Rows, picked: np.ndarray, kind: np.ndarray, name: np.ndarray, signature: np.ndarray,
+    work: DeviceWork,
+) -> tuple[np.ndarray, list[str]]:  # fmt: skip
     codes = np.full(len(picked), -1, np.int32)
     table: dict[str, int] = {}
     for row in np.flatnonzero((kind == _CODE["gc"]) | (kind == _CODE["counter"])).tolist():
@@ -271,6 +272,19 @@ def _details(
     for row, document in zip(work.row.tolist(), work.detail, strict=True):
         if document:
             codes[row] = table.setdefault(document, len(table))
+    texts = list(table)
+
+    def add(row: int, document: str) -> None:
+        if codes[row] >= 0:
+            document = json.dumps(json.loads(texts[codes[row]]) | json.loads(document))
+        codes[row] = table.setdefault(document, len(table))
+        if codes[row] == len(texts):
+            texts.append(document)
+
+    if recording.kernels is not None:
+        fell_back = kind == _CODE["fallback"]
+        for row, document in recording.kernels.details(name, signature, (kind == _CODE["op"]) | fell_back, fell_back):
+            add(row, document)
     if recording.with_tensors:
         thread, index = rows.thread[picked], rows.index[picked]
         for position in distinct(thread).tolist():
@@ -279,9 +293,9 @@ def _details(
             inputs = inputs_of(path, int(index[mine].min()), int(index[mine].max()) + 1)
             for row, record in zip(mine.tolist(), index[mine].tolist(), strict=True):
                 described = inputs.get(record)
-                if described is not None and codes[row] < 0:
-                    codes[row] = table.setdefault(described, len(table))
-    return codes, list(table)
+                if described is not None:
+                    add(row, described)
+    return codes, texts
 
 
 def _count_attribution(

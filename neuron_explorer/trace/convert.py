@@ -22,6 +22,7 @@ from .attribution import attribute
 from .autograd import ForwardIndex
 from .calls import Calls, module_calls
 from .columns import Tally, event_columns, frame_columns, step_rows
+from .custom_operators import KernelTable, add_kernel_sources
 from .device_rows import DeviceRows, device_rows, merged
 from .document import trace_metadata
 from .lookups import Lookups, merge
@@ -68,6 +69,7 @@ class Recording:
     bounds: Plausible
     events: int  # slots in all files; the ids of steps, then those of the device's rows follow
     device: DeviceRows | None = None
+    kernels: KernelTable | None = None
 
     @property
     def with_tensors(self) -> bool:
@@ -118,9 +120,10 @@ def convert(
     rules = PathRules(session)
     try:
         recording = prepare(session, processes, rules)
-        texts, refused = collect_sources(
-            source_files(processes, rules), setting(session, "source", "all"), integer(session, "start_unix_ns")
-        )
+        files = source_files(processes, rules)
+        add_kernel_sources(files, session, rules)
+        texts, refused = collect_sources(files, setting(session, "source", "all"), integer(session, "start_unix_ns"))
+        recording.kernels = KernelTable(session, recording.lookups, rules, texts)
         recording.device = _device(recording, device_spool.read(spool_dir))
         with TraceWriter(output) as writer:
             tally = _write(writer, recording, texts, progress)
@@ -227,6 +230,8 @@ def _write(
         columns = None
         if len(rows) or steps is not None:
             origins = attribute(rows, recording.threads, lookups, forwards, stacks) if len(rows) else None
+            if recording.kernels is not None:
+                recording.kernels.learn(rows)
             columns = event_columns(recording, rows, origins, steps, tally)
             if device is not None and origins is not None:
                 device.learn(rows, origins)

@@ -11,6 +11,7 @@ import numpy as np
 from .attribution import ATTRIBUTIONS
 from .columns import KINDS, Tally
 from .metadata import capability, default_metadata, thread_lane
+from .registrations import ENTRY
 from .session_fields import integer, setting
 from .steps import NO_STEPS
 
@@ -53,6 +54,8 @@ def trace_metadata(
     document["counts"] = _counts(recording, tally)
     document["lanes"] = _lanes(recording, tally)
     document["attribution"] = _attribution(tally)
+    if recording.kernels is not None:
+        document[ENTRY] = recording.kernels.device_types()
     document["recovered"] = recovered
     document["finished"] = bool(processes) and all(p.finished for p in processes if p.role == "main")
     document["sources"] = {"embedded": len(sources), "refused": dict(list(refused.items())[:200])}

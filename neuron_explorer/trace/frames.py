@@ -33,6 +33,7 @@ class Frames:
     file: np.ndarray  # code into the file texts
     line: np.ndarray
     function: np.ndarray  # code into the function texts
+    first_line: np.ndarray  # of its code object
     location: np.ndarray  # equal for equal (file, line)
     user: np.ndarray
     user_of: np.ndarray
@@ -53,6 +54,7 @@ class CodeFacts:
 
     file: np.ndarray
     function: np.ndarray
+    first_line: np.ndarray
     user: np.ndarray
     library: np.ndarray
     step_wrapper: np.ndarray
@@ -78,6 +80,7 @@ def code_facts(
     facts = CodeFacts(
         file=files.codes(i.shown for i in infos),
         function=functions.codes(c[1] for c in codes),
+        first_line=np.fromiter((c[2] for c in codes), np.int32),
         user=np.fromiter((i.user for i in infos), bool),
         library=np.fromiter((_outside_torch(i) for i in infos), bool),
         step_wrapper=those("optimizer.py", _OPTIMIZER, ("wrapper",)),
@@ -102,6 +105,7 @@ def frames_of(parent: np.ndarray, code: np.ndarray, line: np.ndarray, facts: Cod
         file=file,
         line=line,
         function=facts.function[code],
+        first_line=facts.first_line[code],
         location=location.astype(np.int32),
         user=user,
         user_of=nearest(parent, user),

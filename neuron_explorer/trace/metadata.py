@@ -52,6 +52,7 @@ def default_metadata(overrides: Mapping[str, Any] | None = None) -> dict[str, An
         "steps": {"rule": "none", "rule_text": "steps: not observed", "count": 0, "steady": 0,
                   "note": "not enough steps"},
         "attribution": {"op_time_ns": 0, "op_time_with_line_ns": 0, "by_attribution": {}},
+        "custom_operators": {},
         "recovered": False,
         "finished": True,
         "settings": {},

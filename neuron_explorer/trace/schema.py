@@ -89,7 +89,8 @@ COLUMNS: Final[tuple[Column, ...]] = (
 )
 
 KINDS: Final[dict[str, str]] = {
-    "op": "A dispatched operator.",
+    "op": "A dispatched operator. Of one that the program registered through `torch.library`, `detail` holds the "
+    "`kernel`: `function`, `file` and `line` of its definition (`file` and `line` of the row: of the call).",
     "autograd": "A backward node run by the autograd engine.",
     "device": "An execution on the device.",
     "launch": "A launch of a compiled region.",

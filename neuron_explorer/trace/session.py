@@ -24,12 +24,14 @@ from neuron_explorer.trace import environment, output
 from neuron_explorer.trace.notices import warn
 from neuron_explorer.trace.recorders.backend import PAUSE, RESUME, STEP, WINDOW, Backend
 from neuron_explorer.trace.recorders.spawned import start_child
+from neuron_explorer.trace.registrations import ENTRY
 from neuron_explorer.trace.schedule import Schedule
 from neuron_explorer.trace.settings import Settings
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.convert import ConvertResult
     from neuron_explorer.trace.recorders.context_switches import ContextSwitches
+    from neuron_explorer.trace.recorders.custom_operators import CustomOperators
     from neuron_explorer.trace.recorders.device_events import DeviceEvents
     from neuron_explorer.trace.recorders.gc import GarbageCollections
     from neuron_explorer.trace.recorders.neuron_facts import NeuronFacts
@@ -103,6 +105,7 @@ class Profile:
         self._sync: Synchronisations | None = None
         self._switches: ContextSwitches | None = None
         self._neuron: NeuronFacts | None = None
+        self._custom: CustomOperators | None = None
         self._device: DeviceEvents | None = None
 
     # What a user reads -----------------------------------------------------------------
@@ -239,6 +242,7 @@ class Profile:
 
     def _start(self) -> None:
         from neuron_explorer.trace.recorders.context_switches import ContextSwitches, unavailable
+        from neuron_explorer.trace.recorders.custom_operators import CustomOperators
         from neuron_explorer.trace.recorders.device_events import DeviceEvents
         from neuron_explorer.trace.recorders.gc import GarbageCollections
         from neuron_explorer.trace.recorders.neuron_facts import NeuronFacts
@@ -270,6 +274,9 @@ class Profile:
         self._device.start()
         self._gc.start()
         self._sync.start()
+        self._custom = CustomOperators()
+        self._custom.start()
+        self._session[ENTRY] = self._custom.document()
         if not unavailable():
             self._switches = ContextSwitches(backend)
             self._switches.start()
@@ -318,7 +325,7 @@ class Profile:
             warn(f"the text of code that is in no file could not be kept: {_one_line(error)}")
 
     def _stop_small_recorders(self, keep_in: Path | None = None) -> None:
-        for recorder in (self._gc, self._sync):
+        for recorder in (self._gc, self._sync, self._custom):
             if recorder is not None:
                 recorder.stop()
         device, self._device = self._device, None
@@ -450,6 +457,8 @@ class Profile:
         """What the program may have set up only after the start: device and process group."""
         self._session["device"] = environment.device_facts()
         self._session["rank"], self._session["world_size"] = environment.rank_and_world_size()
+        if self._custom is not None:
+            self._session[ENTRY] = self._custom.document()
         self._write_session()
 
     def _capabilities(self) -> dict[str, Any]:

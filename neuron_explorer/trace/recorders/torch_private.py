@@ -15,12 +15,18 @@ __all__ = [
     "can_hide_from_dynamo",
     "compiler_ignores_mode",
     "current_autograd_node",
+    "custom_op_functions",
+    "device_types_of_dispatch_keys",
     "engine_code",
+    "function_inside",
+    "has_kernel",
     "hide_from_dynamo",
     "initialised_accelerator",
+    "library_class",
     "logical_thread_id",
     "missing",
     "module_call_code",
+    "operator_names",
     "sequence_number",
     "storage_and_version",
     "sync_places",
@@ -39,6 +45,9 @@ _NAMES: tuple[tuple[str, str, str], ...] = (
     ("torch._C", "_get_dispatch_mode", "telling traced operators from executed ones (Python recorder)"),
     ("torch._C", "_dynamo.eval_frame.set_code_exec_strategy", "hiding this package from torch.compile"),
     ("torch._C", "_accelerator_synchronizeDevice", "waits in torch.accelerator.synchronize"),
+    ("torch._C", "_dispatch_get_all_op_names", "which custom operators have a kernel"),
+    ("torch._C", "_dispatch_has_kernel_for_dispatch_key", "which custom operators have a kernel"),
+    ("torch._library.custom_ops", "OPDEFS", "kernels of custom operators that run no operator inside"),
 )  # fmt: skip
 
 
@@ -219,6 +228,55 @@ def storage_and_version(tensor: Any) -> tuple[int, int]:
         return storage, int(tensor._version)
     except RuntimeError:  # made in inference mode
         return storage, 0
+
+
+def library_class() -> Any:
+    """``torch.library.Library``, through which every kernel in Python is registered; None where it is gone."""
+    library = getattr(getattr(sys.modules.get("torch"), "library", None), "Library", None)
+    return library if callable(getattr(library, "impl", None)) else None
+
+
+def operator_names() -> list[str]:
+    """Every operator that torch knows, overloads as ``aten::add.Tensor``."""
+    import torch
+
+    ask = getattr(torch._C, "_dispatch_get_all_op_names", None)
+    return list(ask()) if ask is not None else []
+
+
+def has_kernel(operator: str, dispatch_key: str) -> bool:
+    """Whether an operator has a kernel of its own for a dispatch key."""
+    import torch
+
+    ask = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
+    return ask is not None and bool(ask(operator, dispatch_key))
+
+
+def device_types_of_dispatch_keys() -> dict[str, str]:
+    """Dispatch key → the type of device that its kernels run on; "" for kernels that run on any."""
+    import torch
+
+    ask = getattr(torch._C, "_get_privateuse1_backend_name", lambda: "privateuseone")
+    return {
+        "CompositeImplicitAutograd": "", "CompositeExplicitAutogradNonFunctional": "", "CompositeExplicitAutograd": "",
+        "CPU": "cpu", "CUDA": "cuda", "XPU": "xpu", "MPS": "mps", "MTIA": "mtia", "PrivateUse1": ask(),
+    }  # fmt: skip
+
+
+def custom_op_functions(operator: str) -> dict[str, Any]:
+    """Device type ("" for any) → the kernel of an operator that ``torch.library.custom_op`` made."""
+    definitions = getattr(sys.modules.get("torch._library.custom_ops"), "OPDEFS", {})
+    functions = getattr(definitions.get(operator), "_backend_fns", {})
+    return {device or "": function for device, function in functions.items()}
+
+
+def function_inside(function: Any) -> Any:
+    """The kernel inside the function that ``register_kernel`` puts around it; None for any other function."""
+    if getattr(function, "__module__", None) != "torch._library.custom_ops":
+        return None
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    cells = dict(zip(names, getattr(function, "__closure__", None) or (), strict=False))
+    return cells["fn"].cell_contents if "fn" in cells else None
 
 
 def sync_places() -> list[tuple[Any, str, str]]:
