@@ -16,6 +16,13 @@ _STDLIB: Final = re.compile(r".*[/\\](?:lib|lib64|Lib)[/\\](python3\.\d+t?[/\\].
 _ZIPPED_STDLIB: Final = re.compile(r".*[/\\](python3\d+\.zip[/\\].+)", re.DOTALL)
 _INDUCTOR: Final = re.compile(r".*[/\\][a-z0-9]{2}[/\\]c[a-z0-9]{40,}\.py$", re.DOTALL)
 _HOME: Final = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:\\Users\\[^\\]+)(?=[/\\])")
+_IN_TEXT: Final = re.compile(
+    r"""(?<![\w.~-])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'"]+[/\\])*"""
+    r"""(?:(?:site|dist)-packages[/\\]|(?:lib|lib64|Lib)[/\\](?=python3\.\d))"""
+)
+_HOME_IN_TEXT: Final = re.compile(
+    r"(?<![\w./\\~-])(?:/home/[^/\s]+|/Users/[^/\s]+|/root|[A-Za-z]:\\Users\\[^\\\s]+)(?=[/\\])"
+)
 _NOT_TYPED_BY_A_USER: Final = (
     "<frozen", "<eval_with_key", "<__array_function__", "<attrs generated", "<decorator-gen",
     "<torch", "<makefun", "<unknown",
@@ -56,6 +63,21 @@ class PathRules:
         self._home = os.path.expanduser("~").rstrip("/\\")
         self._known: dict[str, FileInfo] = {}
         self._taken: dict[str, str] = {}
+
+    @property
+    def absolute(self) -> bool:
+        """Whether paths are shown as they are."""
+        return self._absolute
+
+    def without_directories(self, text: str) -> str:
+        """A sentence without the directories that lead to the project, to packages and to people's homes."""
+        if self._absolute or ("/" not in text and "\\" not in text):
+            return text
+        text = _IN_TEXT.sub("", text)
+        for directory, short in ((self._cwd, ""), (self._home, "~/")):
+            if len(directory) > 1:
+                text = re.sub(rf"(?<![\w./\\~-]){re.escape(directory)}[/\\]", lambda _, s=short: s, text)
+        return _HOME_IN_TEXT.sub("~", text)
 
     def info(self, filename: str) -> FileInfo:
         """The classification of a code object's ``co_filename``."""
