@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..errors import BadTraceError, NeuronExplorerError
 from . import schema
 from .sniff import printable
+from .statement import hides_nothing, refusal
 from .write import default_value
 
 if TYPE_CHECKING:
@@ -36,17 +37,30 @@ def connect(path: Path, columns: Mapping[str, bool]) -> duckdb.DuckDBPyConnectio
     """
     import duckdb
 
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "allow_community_extensions": "false",
-            "memory_limit": MEMORY_LIMIT,
-            "threads": str(min(4, os.cpu_count() or 1)),
-            "temp_directory": "",
-        },
-    )
+    connection = duckdb.connect(":memory:", config=configuration(MEMORY_LIMIT, min(4, os.cpu_count() or 1)))
+    try:
+        for statement in setup_statements(path, columns):
+            connection.execute(statement)
+    except duckdb.Error as error:
+        connection.close()
+        raise BadTraceError(f"{printable(path)} is damaged: {_first_line(error)}; copy it again.") from None
+    return connection
+
+
+def configuration(memory: str, threads: int) -> dict[str, str]:
+    """How DuckDB is started: no extensions, no temporary files."""
+    return {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "allow_community_extensions": "false",
+        "memory_limit": memory,
+        "threads": str(threads),
+        "temp_directory": "",
+    }
+
+
+def setup_statements(path: Path, columns: Mapping[str, bool]) -> list[str]:
+    """What makes a fresh connection one that sees the trace and nothing else, in this order."""
     # Names with [, * or ? are patterns to DuckDB: the escaped form is opened, and both forms are checked.
     escaped = _literal(_escape_glob(os.fspath(path)))
     source = f"read_parquet({escaped}, hive_partitioning=false)"
@@ -55,29 +69,23 @@ def connect(path: Path, columns: Mapping[str, bool]) -> duckdb.DuckDBPyConnectio
     def picked(*names: str) -> str:
         return ", ".join(f'{chosen[n]} AS "{n}"' for n in names)
 
-    try:
-        for statement in (
-            f"SET allowed_paths=[{_literal(os.fspath(path))}, {escaped}]",
-            "SET python_enable_replacements=false",
-            "SET enable_external_access=false",
-            # Events have a start, table rows have -1; the column's statistics skip whole row groups.
-            f"CREATE VIEW events AS SELECT {picked(*schema.COLUMN_NAMES)} FROM {source} WHERE start >= 0",
-            f"CREATE VIEW frames AS SELECT {picked('id', 'parent', 'file', 'line', 'function')} FROM {source} "
-            "WHERE start < 0 AND kind = 'frame'",
-            f"CREATE VIEW sources AS SELECT {picked('file', 'text')} FROM {source} WHERE start < 0 AND kind = 'source'",
-            "SET lock_configuration=true",
-        ):
-            connection.execute(statement)
-    except duckdb.Error as error:
-        connection.close()
-        raise BadTraceError(f"{printable(path)} is damaged: {_first_line(error)}; copy it again.") from None
-    return connection
+    return [
+        f"SET allowed_paths=[{_literal(os.fspath(path))}, {escaped}]",
+        "SET python_enable_replacements=false",
+        "SET enable_external_access=false",
+        # Events have a start, table rows have -1; the column's statistics skip whole row groups.
+        f"CREATE VIEW events AS SELECT {picked(*schema.COLUMN_NAMES)} FROM {source} WHERE start >= 0",
+        f"CREATE VIEW frames AS SELECT {picked('id', 'parent', 'file', 'line', 'function')} FROM {source} "
+        "WHERE start < 0 AND kind = 'frame'",
+        f"CREATE VIEW sources AS SELECT {picked('file', 'text')} FROM {source} WHERE start < 0 AND kind = 'source'",
+        "SET lock_configuration=true",
+    ]
 
 
 def select(connection: duckdb.DuckDBPyConnection, statement: str, params: Sequence[Any]) -> pa.Table:
     """The result of one SELECT, run on a cursor of its own; anything else is refused.
 
-    COPY is the reason: a path that may be read may also be written.
+    COPY is the reason: a path that may be read may also be written, and it can hide in a WITH.
     """
     import duckdb
 
@@ -86,6 +94,9 @@ def select(connection: duckdb.DuckDBPyConnection, statement: str, params: Sequen
         statements = cursor.extract_statements(statement)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise QueryError("only a single SELECT can be run on a trace.")
+        refused = None if hides_nothing(statement) else refusal(cursor, statement)
+        if refused is not None:
+            raise QueryError(refused.reason)
         return _with_integers(cursor.sql(statement, params=list(params)).to_arrow_table())
     except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException,
             duckdb.IOException, pa.ArrowException) as error:  # fmt: skip

@@ -177,10 +177,13 @@ class Trace:
         """As ``sql``, as an Arrow table and without importing pandas."""
         with self._lock:
             if self._connection is None:
-                nullable = {n: f.nullable and n not in schema.TEXT_COLUMNS for n, f in self._columns.items()}
-                self._connection = query.connect(self.path.absolute(), nullable)
+                self._connection = query.connect(self.path.absolute(), self.nullable_columns())
             connection = self._connection
         return query.select(connection, statement, params)
+
+    def nullable_columns(self) -> dict[str, bool]:
+        """The columns that the file has, and whether they may hold nulls that the schema does not know."""
+        return {n: f.nullable and n not in schema.TEXT_COLUMNS for n, f in self._columns.items()}
 
     def groups(self) -> Iterator[pa.Table]:
         """The whole file, tables and events, every column of the schema, one row group at a time."""
