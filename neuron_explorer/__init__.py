@@ -17,6 +17,7 @@ from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, Literal
 
 from neuron_explorer.errors import BadTraceError, NeuronExplorerError, OutputError, ProfilerActiveError
+from neuron_explorer.trace.notices import RecompileWarning
 
 if TYPE_CHECKING:
     import os
@@ -33,6 +34,7 @@ __all__ = [
     "NeuronExplorerError",
     "OutputError",
     "ProfilerActiveError",
+    "RecompileWarning",
     "__version__",
     "annotate",
     "load",
@@ -54,6 +56,8 @@ def profile(
     recorder: Literal["auto", "native", "twin"] = "auto",
     paths: Literal["relative", "absolute"] = "relative",
     steps: Literal["auto", "none"] = "auto",
+    compile: Literal["light", "full", "off"] = "light",
+    warn_on_recompile: bool = False,
 ) -> Profile:
     """Record what torch does between ``with`` and the end of its block into ``path``.
 
@@ -76,6 +80,12 @@ def profile(
             or "auto": native where it can be built, else the twin with a warning.
         paths: Whether the trace holds paths relative to the working directory, or absolute ones.
         steps: "auto" finds the steps when ``prof.step()`` is never called, "none" does not.
+        compile: "light" records every compilation of ``torch.compile``: its phases, guards, graph,
+            why it was compiled again, and where it broke. "full" also listens to torch's own
+            structured log, as ``TORCH_TRACE`` does, which makes compiling take longer. "off": none.
+        warn_on_recompile: Show a :class:`RecompileWarning` at the calling line whenever a function
+            is compiled again, and when torch gives up on it. On stderr where the program turns
+            warnings into errors: it never raises inside the compiler.
 
     Raises:
         OutputError: ``path`` cannot be written, or would overwrite something.
@@ -99,6 +109,8 @@ def profile(
             recorder=recorder,
             paths=paths,
             steps=steps,
+            compile=compile,
+            warn_on_recompile=warn_on_recompile,
         ),
     )
 

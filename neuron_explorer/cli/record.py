@@ -60,6 +60,14 @@ class Recorder(str, Enum):
     twin = "twin"
 
 
+class Compile(str, Enum):
+    """How much of compilations is recorded."""
+
+    light = "light"
+    full = "full"
+    off = "off"
+
+
 class Paths(str, Enum):
     """How file names are written."""
 
@@ -101,6 +109,14 @@ def record(
         typer.Option("--emulate", help="Give the program an emulated `neuron` device that runs on the CPU."),
     ] = False,
     recorder: Annotated[Recorder, typer.Option("--recorder", help="Which recorder to use.")] = Recorder.auto,
+    compile_: Annotated[
+        Compile,
+        typer.Option("--compile", help="Compilations: light, full (slower, with what TORCH_TRACE tells) or off."),
+    ] = Compile.light,
+    warn_on_recompile: Annotated[
+        bool,
+        typer.Option("--warn-on-recompile", help="Show a Python warning whenever torch.compile compiles again."),
+    ] = False,
 ) -> None:
     """Run a Python program unchanged and record it.
 
@@ -131,6 +147,8 @@ def record(
             "shapes": shapes,
             "tensors": tensors,
             "recorder": recorder.value,
+            "compile": compile_.value,
+            "warn_on_recompile": warn_on_recompile,
         },
     )
 

@@ -13,15 +13,23 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
-def when_imported(name: str, call: Callable[[], None]) -> None:
+def when_imported(name: str, call: Callable[[], None]) -> Callable[[], None]:
     """Call ``call()`` right after the module ``name`` was executed.
 
-    At once where it is imported already; never where it never is.
+    At once where it is imported already; never where it never is. The function that is
+    returned takes the wish back.
     """
     if name in sys.modules:
         call()
-        return
-    sys.meta_path.insert(0, _Watcher(name, call))
+        return lambda: None
+    watcher = _Watcher(name, call)
+    sys.meta_path.insert(0, watcher)
+
+    def forget() -> None:
+        if watcher in sys.meta_path:
+            sys.meta_path.remove(watcher)
+
+    return forget
 
 
 class _Watcher:

@@ -30,6 +30,7 @@ from neuron_explorer.trace.settings import Settings
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.convert import ConvertResult
+    from neuron_explorer.trace.recorders.compiler import Compilations
     from neuron_explorer.trace.recorders.context_switches import ContextSwitches
     from neuron_explorer.trace.recorders.custom_operators import CustomOperators
     from neuron_explorer.trace.recorders.device_events import DeviceEvents
@@ -83,12 +84,13 @@ class Profile:
         self._schedule = schedule
         self._settings = settings or Settings()
         self._rank, self._world_size = environment.rank_and_world_size()
-        self._output = output.output_path(path, self._rank)
+        self._output = output.output_path(path, self._rank, self._world_size, environment.restart_count())
         self._error: Exception | None = None
         self._result: ConvertResult | None = None
         self._stats: dict[str, Any] = {}
         self._reset()
         if not self._disabled and _active is None:  # else start() says what is in the way
+            output.make_directory(path)
             output.check_output(self._output, overwrite=overwrite)
 
     def _reset(self) -> None:
@@ -107,6 +109,7 @@ class Profile:
         self._neuron: NeuronFacts | None = None
         self._custom: CustomOperators | None = None
         self._device: DeviceEvents | None = None
+        self._compiler: Compilations | None = None
 
     # What a user reads -----------------------------------------------------------------
 
@@ -241,6 +244,7 @@ class Profile:
             self._pid = os.getpid()
 
     def _start(self) -> None:
+        from neuron_explorer.trace.recorders.compiler import compiler_of
         from neuron_explorer.trace.recorders.context_switches import ContextSwitches, unavailable
         from neuron_explorer.trace.recorders.custom_operators import CustomOperators
         from neuron_explorer.trace.recorders.device_events import DeviceEvents
@@ -277,6 +281,9 @@ class Profile:
         self._custom = CustomOperators()
         self._custom.start()
         self._session[ENTRY] = self._custom.document()
+        self._compiler = compiler_of(self._settings, self._session, self._spool, backend)
+        if self._compiler is not None:
+            self._compiler.start()
         if not unavailable():
             self._switches = ContextSwitches(backend)
             self._switches.start()
@@ -325,7 +332,7 @@ class Profile:
             warn(f"the text of code that is in no file could not be kept: {_one_line(error)}")
 
     def _stop_small_recorders(self, keep_in: Path | None = None) -> None:
-        for recorder in (self._gc, self._sync, self._custom):
+        for recorder in (self._gc, self._sync, self._custom, self._compiler):
             if recorder is not None:
                 recorder.stop()
         device, self._device = self._device, None
@@ -414,11 +421,15 @@ class Profile:
         if wanted and not self._paused:
             if self._switches is not None:
                 self._switches.sample()
+            if self._compiler is not None:
+                self._compiler.pause()
             backend.add(PAUSE, "pause", now, now, seq=self._step)
             backend.pause()
         elif self._paused and not wanted:
             backend.resume()
             backend.add(RESUME, "resume", now, now, seq=self._step)
+            if self._compiler is not None:
+                self._compiler.resume()
             if self._switches is not None:
                 self._switches.start()
         self._paused = wanted
@@ -472,6 +483,7 @@ class Profile:
             sync_started=self._sync is not None and self._sync.started,
             switches=self._switches is not None,
             device_time=self._device.reason if self._device is not None else "not started",
+            compiler=self._compiler,
         )
 
     def _write_session(self) -> None:

@@ -11,6 +11,7 @@ _CHOICES = {
     "recorder": ("auto", "native", "twin"),
     "paths": ("relative", "absolute"),
     "steps": ("auto", "none"),
+    "compile": ("light", "full", "off"),
 }
 
 
@@ -26,6 +27,8 @@ class Settings:
     recorder: str = "auto"
     paths: str = "relative"
     steps: str = "auto"
+    compile: str = "light"
+    warn_on_recompile: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():

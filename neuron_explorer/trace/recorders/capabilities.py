@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from neuron_explorer.trace.recorders.compiler import Compilations
 
 from neuron_explorer.trace.recorders import context_switches, data_wait, device_events, sync, torch_private
+from neuron_explorer.trace.recorders.compiler_capabilities import compiler_capabilities
 
 __all__ = ["capabilities"]
 
@@ -29,6 +33,7 @@ def capabilities(
     sync_started: bool,
     switches: bool,
     device_time: str = "not started",
+    compiler: Compilations | None = None,
 ) -> dict[str, dict[str, Any]]:
     """name → {"observed": bool, "reason": str}; a reason beside True is a limit, not a refusal."""
     lost = torch_private.missing()
@@ -51,9 +56,7 @@ def capabilities(
         else _no(context_switches.unavailable() or "not sampled"),
         "device_time": _no(device_time) if device_time else _yes(device_events.LIMITS),
         "memory": _no("allocations are not recorded"),
-        "compile": _no("compilations are not recorded; launches of compiled regions are")
-        if not twin
-        else _no("compilations are not recorded"),
+        **compiler_capabilities(compiler),
         "collectives": _no("collectives are recorded as operators, not matched between processes"),
         "fallback": _no("operators that fell back to the CPU are not told from others"),
     }
@@ -87,8 +90,6 @@ def _neuron(twin: bool) -> dict[str, Any]:
         result["fallback"] = _yes("only their names: the Python recorder does not see the fallbacks themselves")
     else:
         result["fallback"] = _yes("only their names since the process began: TorchNeuron counts no calls")
-    if emulated and not twin:
-        result["compile"] = _yes("artifacts of the emulated device; what Dynamo itself does is not recorded")
     return result
 
 
