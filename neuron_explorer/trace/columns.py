@@ -193,13 +193,33 @@ def _plain(
         "period": (period, schema.PERIODS),
         "step": (step, None),
         "sequence": (np.where(numbered & (seq >= 0), seq, -1), None),
-        "correlation": (take(origins.forward_id), None),
+        "correlation": (
+            _correlations(recording, kind, take(origins.forward_id), process, name, take(rows.start)), None
+        ),
         "compile_id": (np.where(kind == _CODE["launch"], lookups.compile_id[name], -1), lookups.compile_ids),
         "detail": (details, tuple(detail_texts)),
     }
     for column, codes in lookups.signature.items():
         values[column] = (codes[signature], lookups.signature_texts[column])
     return values
+
+
+def _correlations(
+    recording: Recording, kind: np.ndarray, forward: np.ndarray, process: np.ndarray, name: np.ndarray,
+    start: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """The forward operator of a backward node; the compilation of what a launch runs."""
+    launches = np.flatnonzero(kind == _CODE["launch"])
+    if recording.compiles is None or not len(launches):
+        return forward
+    lookups, found = recording.lookups, forward.copy()
+    keys = process[launches].astype(np.int64) << 32 | lookups.compile_id[name[launches]]
+    for key in distinct(keys).tolist():
+        mine, code = launches[keys == key], key & 0xFFFFFFFF
+        if code < len(lookups.compile_ids.values):
+            compile_id = lookups.compile_ids.values[code]
+            found[mine] = recording.compiles.launched(key >> 32, compile_id, start[mine])
+    return found
 
 
 def _kinds(rows: Rows, lookups: Lookups, picked: np.ndarray) -> np.ndarray:

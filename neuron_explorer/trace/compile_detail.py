@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from .compile_text import Texts
 from .compiles import Compilation, Compiles, GraphBreak, LimitReached, Phase, Place, Reason, Recompile
 from .paths import PathRules
 
-__all__ = ["DETAILS", "Details", "files_of"]
+__all__ = ["DETAILS", "Details", "files_of", "places_of"]
 
 DETAILS: Final[dict[str, dict[str, str]]] = {
     "compile": {
@@ -172,22 +172,22 @@ def _json(text: str) -> Any:
         return None
 
 
-def places_of(compiles: Compiles) -> Iterable[tuple[Place, bool]]:
-    """Every place that is named, and whether its line is the first of the function's code."""
+def places_of(compiles: Compiles) -> Iterator[Place]:
+    """Every place that is named."""
     for c in compiles.compilations:
-        yield c.place, True
-        yield from ((p, False) for p in c.callers)
-        yield from ((n.place, False) for n in c.graph if n.place is not None)
+        yield c.place
+        yield from c.callers
+        yield from (n.place for n in c.graph if n.place is not None)
     for b in compiles.breaks:
-        yield b.place, False
-        yield from ((p, False) for p in b.callers)
+        yield b.place
+        yield from b.callers
     for limit in compiles.limits:
-        yield limit.place, True
-        yield from ((p, False) for p in limit.callers)
+        yield limit.place
+        yield from limit.callers
     for recompile in compiles.recompiles:
-        yield from ((r.place, False) for r in recompile.reasons if r.place is not None)
+        yield from (r.place for r in recompile.reasons if r.place is not None)
 
 
 def files_of(compiles: Compiles) -> set[str]:
     """The names of all files that are named."""
-    return {place.file for place, _ in places_of(compiles)}
+    return {place.file for place in places_of(compiles)}

@@ -46,6 +46,7 @@ class CompileRows:
     tables: dict[int, CompileTable]  # by position of the process
     lanes: list[tuple[int, int, str, int, int]]  # lane, position of the process, name, thread number, OS thread
     end: int
+    notes: tuple[str, ...] = ()  # what this torch did not tell
 
     def __len__(self) -> int:
         return len(self.start)
@@ -122,7 +123,9 @@ def compile_rows(
         threads=lambda n, thread: numbers[n].get(thread, (-1, ""))[0],
     )  # fmt: skip
     process = np.array(positions, np.int64)[which] if positions else which
-    return CompileRows(columns, start, process, tables, described, max((t.end for t in tables.values()), default=0))
+    notes = tuple(dict.fromkeys(n for c in found for n in c.notes))
+    end = max((t.end for t in tables.values()), default=0)
+    return CompileRows(columns, start, process, tables, described, end, notes)
 
 
 def _thread_numbers(recording: Recording, position: int) -> dict[int, tuple[int, str]]:

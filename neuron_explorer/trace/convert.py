@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from . import device_spool
+from . import compile_spool, device_spool
 from .attribution import attribute
 from .autograd import ForwardIndex
 from .calls import Calls, module_calls
 from .columns import Tally, event_columns, frame_columns, step_rows
+from .compiles import Compiles
 from .custom_operators import KernelTable, add_kernel_sources
 from .device_rows import DeviceRows, device_rows, merged
 from .document import trace_metadata
@@ -30,10 +31,13 @@ from .paths import PathRules
 from .rows import Thread, load
 from .scan import Plausible, plausible, scan_thread, windows
 from .session_fields import flag, integer, setting
-from .sources import collect_sources, source_files
+from .sources import add_compiled, collect_sources, source_files
 from .spool_reader import ProcessSpool, read_processes, read_session
-from .steps import NO_STEPS, Steps, by_calls, by_marks, by_optimizer, compilations, with_compiles
+from .steps import NO_STEPS, Steps, by_calls, by_marks, by_optimizer, compilations, compiling, with_compiles
 from .write import TraceWriter
+
+if TYPE_CHECKING:
+    from .compile_rows import CompileRows
 
 __all__ = ["ConvertResult", "convert"]
 
@@ -67,8 +71,9 @@ class Recording:
     steps: list[Steps]  # per process
     start_ns: int
     bounds: Plausible
-    events: int  # slots in all files; the ids of steps, then those of the device's rows follow
+    events: int  # slots in all files; then the ids of steps, of the device's rows and of compilations
     device: DeviceRows | None = None
+    compiles: CompileRows | None = None
     kernels: KernelTable | None = None
 
     @property
@@ -119,12 +124,15 @@ def convert(
     processes = read_processes(spool_dir)
     rules = PathRules(session)
     try:
-        recording = prepare(session, processes, rules)
+        compiles = compile_spool.read(spool_dir)
+        recording = prepare(session, processes, rules, compiles)
         files = source_files(processes, rules)
+        add_compiled(files, compiles, processes, rules)
         add_kernel_sources(files, session, rules)
         texts, refused = collect_sources(files, setting(session, "source", "all"), integer(session, "start_unix_ns"))
         recording.kernels = KernelTable(session, recording.lookups, rules, texts)
         recording.device = _device(recording, device_spool.read(spool_dir))
+        recording.compiles = _compiles(recording, compiles, rules)
         with TraceWriter(output) as writer:
             tally = _write(writer, recording, texts, progress)
             document = trace_metadata(recording, tally, recovered=recovered, sources=texts, refused=refused)
@@ -150,7 +158,9 @@ def convert(
     )
 
 
-def prepare(session: dict[str, Any], processes: list[ProcessSpool], rules: PathRules) -> Recording:
+def prepare(
+    session: dict[str, Any], processes: list[ProcessSpool], rules: PathRules, compiles: Sequence[Compiles] = ()
+) -> Recording:
     """The first pass: tables, order of records, steps."""
     lookups = merge(processes, rules)
     bounds = plausible(integer(session, "start_monotonic_ns") or min((p.start_ns for p in processes), default=0))
@@ -169,13 +179,14 @@ def prepare(session: dict[str, Any], processes: list[ProcessSpool], rules: PathR
     start = integer(session, "start_monotonic_ns")
     first = min((t.scan.first for t in threads if t.scan.first), default=start)
     start = min(start, first) if start else first
-    steps = find_steps(session, processes, threads, lookups, start)
+    steps = find_steps(session, processes, threads, lookups, start, compiles)
     return Recording(session, processes, threads, lookups, steps, start, bounds, id_base)
 
 
 def find_steps(
-    session: Mapping[str, Any], processes: list[ProcessSpool], threads: list[Thread], lookups: Lookups, start: int
-) -> list[Steps]:
+    session: Mapping[str, Any], processes: list[ProcessSpool], threads: list[Thread], lookups: Lookups, start: int,
+    compiles: Sequence[Compiles] = (),
+) -> list[Steps]:  # fmt: skip
     """The steps of each process. A process without its own (a DataLoader's worker) has none here."""
     if setting(session, "steps", "auto") == "none":
         return [NO_STEPS] * len(processes)
@@ -194,8 +205,10 @@ def find_steps(
             calls = [module_calls(t.scan.file, t.bases, t.tables, lookups) for t in largest]
             best: Calls | None = max((c for c in calls if c), key=lambda c: len(c.start), default=None)
             steps = by_calls(best, lookups) or NO_STEPS
-        compiles = np.concatenate([compilations(marks, lookups), *(t.scan.compiles for t in mine)])
-        found.append(with_compiles(steps, compiles))
+        seen = next((compiling(c) for c in compiles if c.pid == processes[position].pid), None)
+        # Where nobody watched the compilers, a gap before the first launch of a region gives them away.
+        others = [seen] if seen is not None else [t.scan.compiles for t in mine]
+        found.append(with_compiles(steps, np.concatenate([compilations(marks, lookups), *others])))
     return found
 
 
@@ -204,6 +217,20 @@ def _device(recording: Recording, spools: list[device_spool.DeviceSpool]) -> Dev
         return None
     first_id = recording.events + sum(len(steps) for steps in recording.steps)
     return device_rows(recording, spools, first_id, len(recording.threads) + 2 * len(recording.processes))
+
+
+def _compiles(recording: Recording, found: Sequence[Compiles], rules: PathRules) -> CompileRows | None:
+    if not found:
+        return None
+    from .compile_rows import compile_rows  # programs that compile nothing need not load it
+
+    device = recording.device
+    first_id = recording.events + sum(len(steps) for steps in recording.steps) + (len(device) if device else 0)
+    first_lane = len(recording.threads) + 2 * len(recording.processes) + (len(device.lanes) if device else 0)
+    with_source = setting(recording.session, "source", "all") != "none"
+    return compile_rows(
+        recording, found, rules, first_id=first_id, first_lane=first_lane, with_source=with_source
+    )
 
 
 def _write(
@@ -219,6 +246,9 @@ def _write(
         writer.write_rows({"kind": "source", "file": list(texts), "text": list(texts.values())})
     stacks = flag(recording.session, "stacks", True)
     tally = Tally()
+    if recording.compiles is not None:
+        tally.unended += recording.compiles.unended
+        tally.quarantined += recording.compiles.quarantined
     forwards: dict[tuple[int, int], ForwardIndex] = {}
     device = recording.device
     total = sum(t.scan.file.count for t in recording.threads)
@@ -237,6 +267,10 @@ def _write(
                 device.learn(rows, origins)
         if device is not None:
             more = device.columns(recording, low, high)
+            tally.add(more)
+            columns = merged(columns, more)
+        if recording.compiles is not None:
+            more = recording.compiles.window(recording, low, high)
             tally.add(more)
             columns = merged(columns, more)
         if columns is not None:

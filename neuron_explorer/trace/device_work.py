@@ -154,14 +154,14 @@ def _classify(window: _Window, row: int) -> tuple[str, dict[str, Any]] | None:
     rows, lookups = window.rows, window.lookups
     traits, signature = int(window.traits[row]), int(rows.signature[row])
     if rows.kind[row] == spool.RANGE:
-        if traits & ARTIFACT:
-            return "compile", _artifact(window.arguments(signature))
         parent = int(rows.parent[row])
+        if traits & ARTIFACT:
+            return "compile", _artifact(window, row)
         if traits & FALLBACK and parent >= 0 and rows.kind[parent] == spool.OP:
             return "fallback", _fallback_bytes(window, row)
         return None
     if traits & ARTIFACT:
-        return "compile", _artifact(window.arguments(signature))
+        return "compile", _artifact(window, row)
     if traits & (COPY_TO_HOST | COPY_TO_DEVICE):
         moved: dict[str, Any] = {"direction": "device_to_host" if traits & COPY_TO_HOST else "host_to_device"}
         size = window.number(signature)
@@ -207,10 +207,14 @@ def _fallback_bytes(window: _Window, row: int) -> dict[str, Any]:
     return sums
 
 
-def _artifact(arguments: list[Any]) -> dict[str, Any]:
-    """The key of a compiled artifact, what it is compiled for, and where it came from."""
-    fields = zip(("artifact", "signature", "cache"), arguments, strict=False)
-    return {"cache": "miss"} | {name: value for name, value in fields if isinstance(value, str)}
+def _artifact(window: _Window, row: int) -> dict[str, Any]:
+    """The key of a compiled artifact, what it is compiled for, where it came from and what asked for it."""
+    fields = zip(("artifact", "signature", "cache"), window.arguments(int(window.rows.signature[row])), strict=False)
+    document = {"cache": "miss"} | {name: value for name, value in fields if isinstance(value, str)}
+    parent = int(window.rows.parent[row])
+    if parent >= 0 and window.rows.kind[parent] == spool.OP and not document.get("signature", "").startswith("graph"):
+        document["trigger"] = "eager"
+    return document
 
 
 def _moved(texts: tuple[str, ...], source: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -45,9 +45,13 @@ def trace_metadata(
     last = max([last, *(int(s.end[-1]) for s in recording.steps if len(s))])
     if recording.device is not None:
         last = max(last, recording.device.end)
+    if recording.compiles is not None:
+        last = max(last, recording.compiles.end)
     document["duration_ns"] = max(0, last - recording.start_ns)
     observed = session.get("capabilities")
     document["capabilities"] |= observed if isinstance(observed, dict) else {}
+    if recording.compiles is not None:
+        _add_notes(document["capabilities"], recording.compiles.notes)
     steps = next((s for s in recording.steps if len(s)), NO_STEPS)
     document["capabilities"]["steps"] = capability(len(steps) > 0, "" if len(steps) else "nothing marks a step")
     document["steps"] = steps.metadata()
@@ -65,6 +69,7 @@ def trace_metadata(
         "source": source if sources else "none",
         "paths": str(settings.get("paths", "relative")),
         "arguments": any(len(p.tables.signatures) > 1 for p in processes),
+        "compilations": recording.compiles is not None and len(recording.compiles) > 0,
         "host": False,
         "script_arguments": False,
     }
@@ -77,6 +82,15 @@ def _without_directories(settings: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(named, list):
         return settings
     return {**settings, "user_code": [os.path.basename(os.path.normpath(str(n))) for n in named]}
+
+
+def _add_notes(capabilities: dict[str, Any], notes: Sequence[str]) -> None:
+    """What a compiler did not tell limits what was observed of compilations."""
+    known = capabilities.get("compile")
+    if isinstance(known, dict) and notes:
+        reason = str(known.get("reason", ""))
+        reasons = [*([reason] if reason else []), *(n for n in notes if n not in reason)]
+        capabilities["compile"] = {**known, "reason": "; ".join(reasons)[:2000]}
 
 
 def _counts(recording: Recording, tally: Tally) -> dict[str, Any]:
@@ -92,6 +106,7 @@ def _counts(recording: Recording, tally: Tally) -> dict[str, Any]:
     for name in _SUMMED:
         values = [p.control.get(name) for p in processes]
         counts[name] = sum(v for v in values if isinstance(v, int))
+    counts["compiles_dropped"] = recording.compiles.dropped if recording.compiles is not None else 0
     reasons = [p.control.get("reason_stopped") for p in processes]
     stopped = next((r for r in reasons if isinstance(r, str) and r), None)
     if stopped is not None:
@@ -120,6 +135,16 @@ def _lanes(recording: Recording, tally: Tally) -> list[dict[str, Any]]:
             _lane(recording, device.lane, device.process, "device", name)
             | {"device": device.device, "stream": device.stream}
         )
+    return _with_compile_lanes(lanes, recording)
+
+
+def _with_compile_lanes(lanes: list[dict[str, Any]], recording: Recording) -> list[dict[str, Any]]:
+    """Each compiling thread's lane after the thread's own."""
+    for lane, position, name, number, os_thread in recording.compiles.lanes if recording.compiles is not None else []:
+        entry = _lane(recording, lane, position, "compile", name) | {"thread": number, "os_thread": os_thread}
+        own = [i for i, e in enumerate(lanes)
+               if e["kind"] == "thread" and e["process"] == entry["process"] and e["thread"] == number]  # fmt: skip
+        lanes.insert(own[0] + 1 if own else len(lanes), entry)
     return lanes
 
 

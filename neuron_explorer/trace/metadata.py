@@ -9,7 +9,8 @@ from .schema import SCHEMA_VERSION
 
 CAPABILITIES: Final = (
     "stacks", "shapes", "modules", "backward_lines", "gc", "data_wait", "sync", "device_time",
-    "memory", "compile", "collectives", "fallback", "steps", "context_switches",
+    "memory", "compile", "recompile_reasons", "graph_breaks", "guards", "compile_phases",
+    "collectives", "fallback", "steps", "context_switches",
 )  # fmt: skip
 """What a recording may or may not have been able to see."""
 
@@ -46,7 +47,7 @@ def default_metadata(overrides: Mapping[str, Any] | None = None) -> dict[str, An
         "counts": {
             "events": 0, "by_kind": {}, "tracing_ops": 0, "dropped": 0, "torn_records": 0,
             "torn_table_entries": 0, "unended": 0, "quarantined": 0, "late_ends": 0,
-            "signatures_capped": 0, "stacks_truncated": 0,
+            "signatures_capped": 0, "stacks_truncated": 0, "compiles_dropped": 0,
         },
         "lanes": [thread_lane(0)],
         "steps": {"rule": "none", "rule_text": "steps: not observed", "count": 0, "steady": 0,
@@ -57,8 +58,8 @@ def default_metadata(overrides: Mapping[str, Any] | None = None) -> dict[str, An
         "finished": True,
         "settings": {},
         "overhead": {"recording_ns_per_event": None, "stop_ns": None},
-        "discloses": {"source": "none", "paths": "relative", "arguments": False, "host": False,
-                      "script_arguments": False},
+        "discloses": {"source": "none", "paths": "relative", "arguments": False, "compilations": False,
+                      "host": False, "script_arguments": False},
     }  # fmt: skip
     document.update(overrides or {})
     return document

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Final
 
+from .compile_detail import places_of
+from .compiles import Compiles
 from .paths import PathRules
 from .spool_reader import ProcessSpool
 
@@ -25,6 +27,7 @@ class SourceFile:
     path: str
     codes: set[tuple[str, int]] = field(default_factory=set)  # last part of the qualified name, first line
     lines: set[int] = field(default_factory=set)
+    spans: set[tuple[str, int]] = field(default_factory=set)  # a code object's name and a line of its
     known_text: str | None = None  # text that the recording brought along (a notebook cell)
 
 
@@ -93,7 +96,22 @@ def _checked(data: bytes, file: SourceFile) -> tuple[str | None, str]:
     there = _code_objects(code)
     if any(first not in there[name] for name, first in file.codes):
         return None, "differs from what ran"
+    # Of a function that only a compiler saw the first line is not always known.
+    if not file.codes and not file.spans <= _lines_of(code, file.spans):
+        return None, "differs from what ran"
     return text, ""
+
+
+def _lines_of(code: CodeType, wanted: set[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Which of the (name, line) lie inside a code object of that name."""
+    found: set[tuple[str, int]] = set()
+    pending: list[CodeType] = [code]
+    while pending and len(found) < len(wanted):
+        one = pending.pop()
+        lines = {line for _, _, line in one.co_lines() if line} | {one.co_firstlineno}
+        found |= {(name, line) for name, line in wanted if name == one.co_name and min(lines) <= line <= max(lines)}
+        pending.extend(c for c in one.co_consts if isinstance(c, CodeType))
+    return found
 
 
 def _code_objects(code: CodeType) -> dict[str, set[int]]:
@@ -133,6 +151,31 @@ def source_files(processes: Iterable[ProcessSpool], rules: PathRules) -> list[So
             if file.known_text is None:
                 file.known_text = tables.sources.get(filename)
     return list(found.values())
+
+
+def add_compiled(
+    files: list[SourceFile], compiles: Iterable[Compiles], processes: Iterable[ProcessSpool], rules: PathRules
+) -> None:
+    """Add the user files and lines that compilations name: code that a compiler read ran as what it made of it."""
+    found = {file.shown: file for file in files}
+    texts = {process.pid: process.tables.sources for process in processes}
+    for one in compiles:
+        for place in places_of(one):
+            info = rules.info(place.file)
+            if not info.user or place.line < 1 or not place.function:
+                continue
+            made = _made_by_a_compiler(place.function)
+            file = found.get(info.shown)
+            if file is None:
+                if made:
+                    continue
+                file = found[info.shown] = SourceFile(info.shown, info.path)
+                file.known_text = texts.get(one.pid, {}).get(place.file)
+                files.append(file)
+            file.lines.add(place.line)
+            name = place.function.rpartition(".")[2]
+            if not made:
+                file.spans.add((name, place.line))
 
 
 def _made_by_a_compiler(qualname: str) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from . import schema, spool
 from .arrays import distinct, grouped
 from .calls import Calls
+from .compiles import Compiles
 from .lookups import COMPILING, OPTIMIZER_STEP, Lookups
 
 if TYPE_CHECKING:
@@ -161,6 +162,17 @@ def compilations(marks: np.ndarray, lookups: Lookups) -> np.ndarray:
     traits = lookups.traits[marks["name"]]
     rows = marks[((traits & COMPILING) != 0) & (marks["end"] > marks["start"])]
     return np.stack([rows["start"].astype(np.int64), rows["end"].astype(np.int64)], axis=1)
+
+
+def compiling(compiles: Compiles) -> np.ndarray:
+    """The same of what the compiler recorder saw. A compilation that never ended lasts until the next."""
+    spans: list[tuple[int, int]] = []
+    following: dict[int, int] = {}  # by thread: where the next compilation begins
+    for c in reversed(compiles.compilations):
+        spans.append((c.start, c.end if c.end >= c.start else following.get(c.thread, 1 << 62)))
+        following[c.thread] = c.start
+    spans += [(p.start, p.end) for p in compiles.phases if p.key < 0 and p.end > p.start]
+    return np.array(spans, np.int64).reshape(-1, 2)
 
 
 def _numbered(rule: str, text: str, start: np.ndarray, end: np.ndarray) -> Steps:

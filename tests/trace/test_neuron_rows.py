@@ -160,10 +160,10 @@ def test_artifacts_are_compilations_of_their_operator(simple):
     ]  # fmt: skip
     assert (rows[1]["line"], rows[1]["shapes"], rows[0]["self"]) == (3, "[[4,8]]", 38)
     assert details(rows)[1:3] == [
-        {"cache": "miss", "artifact": "00ab", "signature": "Float[4,8]"},
+        {"cache": "miss", "artifact": "00ab", "signature": "Float[4,8]", "trigger": "eager"},
         {"cache": "disk", "artifact": "00cd", "signature": "graph"},
     ]
-    assert details(rows)[4] == {"cache": "miss"}
+    assert details(rows)[4] == {"cache": "miss", "trigger": "eager"}
 
 
 def test_a_step_that_compiles_is_not_steady_and_the_parts_add_up(simple):
