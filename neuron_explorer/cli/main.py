@@ -13,6 +13,7 @@ import typer
 
 from neuron_explorer.cli.demo import demo
 from neuron_explorer.cli.handover import Handover
+from neuron_explorer.cli.import_ import import_
 from neuron_explorer.cli.info import info
 from neuron_explorer.cli.readiness import readiness
 from neuron_explorer.cli.record import RecordCommand, record
@@ -37,6 +38,7 @@ app.command()(readiness)
 app.command()(serve)
 app.command()(recover)
 app.command()(redact)
+app.command(name="import")(import_)
 app.command()(demo)
 
 

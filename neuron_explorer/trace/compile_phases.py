@@ -54,6 +54,7 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(form), name)
     for form, name in (
         (r"autotun|benchmark|do_bench|coordinate_descent", "autotuning"),
+        (r"[fb]w_compiler", "backend"),
         (r"^aot_|^invoke_subgraph_|^joint_", "aot"),
         (r"^pass\.|_passes$|^fx[._]bucketing|^debug_insert_nops", "graph_passes"),
         (r"^pgo\.|^TritonBundler|_cache_(?:hit|miss|bypass)|FxGraphCache|AOTAutogradCache", "cache"),

@@ -1,0 +1,112 @@
+"""Which files a TORCH_TRACE log consists of: one for each process, each perhaps rotated into parts."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from .lines import header_of, open_log
+
+__all__ = ["LogGroup", "groups", "is_log"]
+
+MAX_FILES: Final = 10_000
+MAX_DEPTH: Final = 3
+HEAD: Final = 1 << 18
+
+_ROTATED: Final = re.compile(
+    r"(?P<stem>.+?)(?:\.(?P<before>\d{1,6}))?\.(?:log|txt)(?:[.-](?P<after>[\d_-]{1,24}))?(?:\.gz)?"
+)
+_RANK: Final = re.compile(r"(?:^|[_.-])rank[_.-]?(\d{1,9})(?=[_.-]|$)")
+_KNOWN: Final = (
+    b'"str"', b'"chromium_event"', b'"dynamo_start"', b'"compilation_metrics"', b'"artifact"', b'"describe_',
+    b'"dynamo_', b'"aot_', b'"inductor_', b'"frame_id"', b'"has_payload"', b'"bwd_compilation_metrics"',
+    b'"compiled_autograd_graph"', b'"create_symbol"', b'"expression_created"', b'"link"', b'"graph_dump"',
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LogGroup:
+    """The parts of one log, oldest first. ``rank`` is -1 where the name has none."""
+
+    parts: tuple[Path, ...]
+    rank: int
+
+
+def is_log(path: Path) -> bool:
+    """Whether the file has a record near its beginning. Never raises."""
+    try:
+        return path.is_file() and _first_record(path) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def groups(path: Path) -> list[LogGroup]:
+    """The logs at ``path``, a file or a directory; files of other formats are left out."""
+    files = [path] if path.is_file() else list(_walk(path))
+    found: dict[tuple[str, str], list[tuple[bytes, int, Path]]] = {}
+    for file in files:
+        try:
+            stamp = _first_record(file)
+        except (OSError, ValueError):
+            stamp = None
+        if stamp is None:
+            continue
+        named = _ROTATED.fullmatch(file.name)
+        stem = named["stem"] if named else file.name
+        digits = re.sub(r"\D", "", (named["after"] or named["before"] or "") if named else "")
+        found.setdefault((str(file.parent), stem), []).append((stamp, -int(digits or "0"), file))
+    return [
+        LogGroup(tuple(file for _, _, file in sorted(parts)), _rank_of(stem))
+        for (_, stem), parts in sorted(found.items())
+    ]
+
+
+def _rank_of(stem: str) -> int:
+    named = _RANK.search(stem)
+    rank = int(named[1]) if named else -1
+    return rank if rank < 1 << 31 else -1
+
+
+def _walk(directory: Path) -> list[Path]:
+    """Regular files, not through links to directories, by name."""
+    found: list[Path] = []
+    pending = [(directory, 0)]
+    while pending and len(found) < MAX_FILES:
+        where, depth = pending.pop()
+        try:
+            entries = sorted(os.scandir(where), key=lambda e: e.name)
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                if entry.is_file():
+                    found.append(Path(entry.path))
+                elif depth < MAX_DEPTH and entry.is_dir(follow_symlinks=False):
+                    pending.append((Path(entry.path), depth + 1))
+            except OSError:
+                continue
+            if len(found) >= MAX_FILES:
+                break
+    return found
+
+
+def _first_record(path: Path) -> bytes | None:
+    """The stamp of the first record in the file's head, None when there is none."""
+    try:
+        file, _ = open_log(path)
+        with file:
+            head = file.read(HEAD)
+    except (OSError, EOFError, ValueError):
+        return None
+    except Exception:  # zlib's errors have no common base
+        return None
+    for line in head.split(b"\n"):
+        if line[:1] == b"\t":
+            continue
+        header = header_of(line[:4000])
+        if header is not None and header["rest"].startswith(b"{") and any(k in header["rest"][:2000] for k in _KNOWN):
+            return b"".join(header[g] for g in ("month", "day", "hour", "minute", "second", "fraction"))
+    return None
