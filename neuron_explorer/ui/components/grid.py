@@ -109,3 +109,12 @@ def csv_button(element_id: str, name: str) -> html.Button:
         title="Download the rows shown, in their order",
         **{"data-csv": element_id, "data-csv-name": name},
     )  # fmt: skip
+
+
+def markdown_button(element_id: str) -> html.Button:
+    """Copies the rows of the grid as they are shown, as a Markdown table."""
+    return html.Button(
+        "Copy as Markdown", type="button", className="button",
+        title="Copy the rows shown, in their order",
+        **{"data-markdown": element_id},
+    )  # fmt: skip

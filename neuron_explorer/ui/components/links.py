@@ -13,8 +13,13 @@ def line_url(trace_id: str, file: str, line: int, period: str = "") -> str:
     return page_url(trace_id, "/bottlenecks", {"by": "line", "file": file, "line": str(line), "period": period})
 
 
+def source_url(trace_id: str, file: str, line: int = 0, period: str = "") -> str:
+    """The file on the page of sources, at a line of it."""
+    return page_url(trace_id, "/source", {"file": file, "line": str(line) if line > 0 else "", "period": period})
+
+
 def timeline_url(trace_id: str, **find: str) -> str:
-    """The timeline, searching: ``file`` and ``line``, ``op``, ``module`` or ``step``."""
+    """The timeline, searching: ``file`` and ``line``, ``op``, ``module``, ``step`` or ``event``."""
     return page_url(trace_id, "/timeline", find)
 
 
