@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -136,10 +137,17 @@ def with_ids(alerts: Iterable[Alert]) -> list[Alert]:
     seen: dict[str, int] = {}
     numbered: list[Alert] = []
     for alert in sorted(alerts, key=lambda a: (a.file, a.line)):
-        base = alert_id(alert.kind, alert.cause, alert.file, alert.function, alert.source)
+        variable = alert.source or (_stable(alert.guard) if alert.kind == "graph_break" else "")
+        base = alert_id(alert.kind, alert.cause, alert.file, alert.function, variable)
         seen[base] = seen.get(base, 0) + 1
         numbered.append(replace(alert, id=base if seen[base] == 1 else f"{base}-{seen[base]}"))
     return numbered
+
+
+def _stable(text: str) -> str:
+    """The first line of a reason without what differs between runs: addresses and numbers."""
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return re.sub(r"0x[0-9a-fA-F]+|\d+", "#", first)[:200]
 
 
 def worst_first(alert: Alert) -> tuple[int, int, int, str, int, str]:

@@ -17,6 +17,9 @@ HIGH_SHARE: Final = 0.10
 MEDIUM_SHARE: Final = 0.01
 """And at least medium from here on."""
 
+HIGH_ONCE_NS: Final = 30_000_000_000
+"""What happened once is high only where it took so long: in a short run any compilation is a large share."""
+
 HIGH_COUNT: Final = 6
 """So many times for one reason at one place is high whatever it cost here: it does not stop by itself."""
 
@@ -48,13 +51,14 @@ MOST_OCCURRENCES: Final = 50
 """Occurrences listed in one alert; those beyond are counted."""
 
 
-def severity(cost_share: float, count: int, *, left: int = -1, least: str = "low") -> str:
+def severity(cost_ns: float, cost_share: float, count: int, *, left: int = -1, least: str = "low") -> str:
     """The severity by cost and count.
 
     ``cost_share``: cost as a fraction of the run. ``left``: compilations left before the limit,
     -1 where it is not known. ``least``: never milder than this.
     """
-    if cost_share >= HIGH_SHARE or count >= HIGH_COUNT or 0 <= left <= NEAR_LIMIT:
+    dear = cost_share >= HIGH_SHARE and (count >= MEDIUM_COUNT or cost_ns >= HIGH_ONCE_NS)
+    if dear or count >= HIGH_COUNT or 0 <= left <= NEAR_LIMIT:
         found = "high"
     elif cost_share >= MEDIUM_SHARE or count >= MEDIUM_COUNT:
         found = "medium"

@@ -1,0 +1,350 @@
+"""One piece of advice for each cause, with the user's names in it.
+
+What may be advised depends on the backend: ``neuron`` compiles for fixed shapes only, so that
+``mark_dynamic`` and ``dynamic=True`` would not help there but fail.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+from neuron_explorer.trace.guard_names import tensor_of
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the advice is about. ``values``: sizes or values seen, oldest first."""
+
+    cause: str
+    source: str = ""
+    expected: str = ""
+    actual: str = ""
+    dimension: int = -1
+    guard: str = ""
+    function: str = ""
+    place: str = ""  # the user's line: `model.py:12`
+    caller: str = ""  # the user's call: `train.py:40`
+    caller_code: str = ""
+    dynamic_allowed: bool = True
+    dynamic_tried: bool = False
+    values: tuple[str, ...] = ()
+    dynamic_off: bool = False  # dynamic=False was asked for
+    late_once: bool = False
+
+
+def advice(case: Case) -> str:
+    """The advice for a recompilation."""
+    make = _BY_CAUSE.get(case.cause, _other)
+    return make(case)
+
+
+def _at(case: Case) -> str:
+    where = case.caller or case.place
+    return f" at {where}" if where else ""
+
+
+def _name(case: Case, otherwise: str = "the value") -> str:
+    return f"`{case.source}`" if case.source else otherwise
+
+
+def _size(case: Case) -> str:
+    tensor = tensor_of(case.source) or "the input"
+    if re.search(r"\b(?:self\.)?\w*(?:weight|bias)\b", tensor.rsplit(".", 1)[-1]):
+        return (
+            f"The parameter `{tensor}` has another size than before: compile after the model has its final shape, "
+            "or compile each model of its own (one torch.compile call for each)."
+        )
+    if case.late_once:
+        return (
+            f"One batch is smaller than the others: give the DataLoader drop_last=True, or pad the last batch "
+            f"to the full size before the call{_at(case)}."
+        )
+    if _mentions_cache(tensor):
+        return (
+            f"`{tensor}` grows with every call{_at(case)}: use a cache of fixed size, allocated once "
+            '(in transformers, cache_implementation="static").'
+        )
+    grows = _counts_up(case.values)
+    if grows and not (case.dynamic_allowed and case.dimension >= 0 and not case.dynamic_tried):
+        more = "" if case.dynamic_allowed else ", and give torch.compile dynamic=False: this backend compiles each size"
+        return f"`{tensor}` grows with every call{_at(case)}: pad it to its full length, or to a few bucket sizes{more}."
+    buckets = f"Pad `{tensor}`{_dim(case)} to a fixed size, or to a few bucket sizes, before the call{_at(case)}"
+    if not case.dynamic_allowed:
+        return (
+            f"{buckets}, and give torch.compile dynamic=False: this backend compiles for fixed shapes, "
+            "so a dynamic dimension would fail, not help."
+        )
+    if case.dynamic_tried:
+        return (
+            f"The size is dynamic already, but the graph holds only where {case.expected or 'a condition holds'}: "
+            f"{buckets[0].lower()}{buckets[1:]} so that it always does."
+        )
+    if case.dimension >= 0:
+        mark = f"torch._dynamo.mark_dynamic({tensor}, {case.dimension})"
+        if case.dynamic_off:
+            return (
+                f"Leave out dynamic=False, or call {mark} before the first call{_at(case)}: one compilation then serves "
+                f"all sizes. Else pad `{tensor}` to a few sizes."
+            )
+        really = f"`{tensor}` grows with every call:" if grows else "If the size really varies,"
+        return (
+            f"{really} call {mark} before the first call{_at(case)}, so that one compilation serves all sizes; "
+            "else pad to a fixed size."
+        )
+    return buckets + "."
+
+
+def _dim(case: Case) -> str:
+    return f" in dimension {case.dimension}" if case.dimension >= 0 else ""
+
+
+def _mentions_cache(tensor: str) -> bool:
+    return re.search(r"cache|past|(?:^|[._])(?:keys?|values?|k|v)(?:$|[._\[])", tensor, re.IGNORECASE) is not None
+
+
+def _counts_up(values: tuple[str, ...]) -> bool:
+    """At least three sizes, each larger than the one before."""
+    if len(values) < 3 or not all(v.isdecimal() and len(v) < 10 for v in values):
+        return False
+    numbers = [int(v) for v in values]
+    return all(a < b for a, b in pairwise(numbers))
+
+
+def _stride(case: Case) -> str:
+    tensor = tensor_of(case.source) or "the tensor"
+    return (
+        f"`{tensor}` comes with two memory layouts (a transposed or sliced tensor, say): "
+        f"call .contiguous() on it before the call{_at(case)}, so that there is one."
+    )
+
+
+def _dtype(case: Case) -> str:
+    kinds = f" ({case.expected} and {case.actual})" if case.expected and case.actual else ""
+    return (
+        f"{_name(case, 'A tensor')} comes with two dtypes{kinds}: convert it once, where it is made, "
+        f"and pass the same dtype to every call{_at(case)}."
+    )
+
+
+def _device(case: Case) -> str:
+    return (
+        f"{_name(case, 'A tensor')} comes from two devices: move it with .to(device) where it is made, "
+        f"before the call{_at(case)}."
+    )
+
+
+def _requires_grad(case: Case) -> str:
+    return (
+        f"{_name(case, 'A tensor')} sometimes requires gradients and sometimes not: decide it before the first call, "
+        f"or .detach() it for the calls{_at(case)} that need none. Training and evaluation each keep one compilation."
+    )
+
+
+def _object(case: Case) -> str:
+    if case.source == "backend":
+        return (
+            "torch.compile was given a new backend object: make the backend once and pass the same object, "
+            "or call torch.compile once and keep what it returns."
+        )
+    if "deleted" in case.actual:
+        return f"{_name(case)} is made anew for each call{_at(case)}: make it once, keep it, and pass the same object."
+    if "same tensor" in case.actual or "same object" in case.expected:
+        return (
+            f"{_name(case)} is sometimes the same tensor as another argument: pass a copy (.clone()) where they "
+            f"coincide{_at(case)}, so that every call has the same aliasing."
+        )
+    if "function" in case.expected or "lambda" in case.guard or "__code__" in case.guard:
+        return (
+            f"{_name(case)} is another function at each call{_at(case)}: define it once, outside the loop, "
+            "and pass values as arguments."
+        )
+    if "type" in case.expected or case.actual == "nn.Parameter":
+        return (
+            f"{_name(case)} has another type than before: pass one type to every call{_at(case)}, "
+            "or compile a function for each type."
+        )
+    return (
+        f"{_name(case)} is another object than the one that was compiled for: make it once, outside the loop, "
+        f"and pass the same object at each call{_at(case)}."
+    )
+
+
+def _python_value(case: Case) -> str:
+    name = _name(case)
+    kind = _kind_of(case.expected)
+    if kind == "length":
+        return (
+            f"The length of {name} is baked into the graph: keep it fixed, or pass one stacked tensor instead of a "
+            f"collection whose length changes{_at(case)}."
+        )
+    if kind in ("keys", "presence"):
+        return (
+            f"{name} has other keys or attributes than before: pass the same ones at each call{_at(case)} "
+            "(with None for what is not given)."
+        )
+    if kind == "none":
+        return (
+            f"{name} is sometimes None and sometimes not: pass a tensor always (a mask of ones, say), "
+            f"or keep the two ways as two calls{_at(case)}. Two compilations are then all there will be."
+        )
+    if kind in ("switch", "text"):
+        return (
+            f"{name} chooses between ways through the code, and each is compiled once: keep the set of values small, "
+            f"or make the choice outside the compiled function{_at(case)}."
+        )
+    if kind == "condition":
+        return (
+            f"The graph holds only where {case.expected}: keep {name} on one side of it, or make the choice outside "
+            f"the compiled function{_at(case)}."
+        )
+    return (
+        f"The number {name} is baked into the graph: pass a tensor instead of a Python number "
+        f"(torch.tensor({_plain(case)})){_at(case)}, or hoist the constant out of the loop if it need not change."
+    )
+
+
+def _plain(case: Case) -> str:
+    return case.source if case.source and len(case.source) < 40 else "value"
+
+
+def _kind_of(expected: str) -> str:
+    if re.fullmatch(r"[\d,]+ items?", expected) or expected.endswith("left to iterate"):
+        return "length"
+    if expected.startswith(("keys ", "with ", "without ", "an unchanged dict")):
+        return "keys"
+    if expected in ("present", "absent"):
+        return "presence"
+    if expected in ("None", "not None", "a tensor", "torch.Tensor"):
+        return "none"
+    if expected in ("True", "False", "a bool") or expected.startswith(("type ", "torch.")):
+        return "switch"
+    if expected[:1] in "'\"":
+        return "text"
+    if re.search(r"[<>=!]=|<|>", expected):
+        return "condition"
+    return "number"
+
+
+def _global_value(case: Case) -> str:
+    return (
+        f"The global {_name(case, 'value')} is baked into the graph: pass it to "
+        f"`{case.function or 'the function'}` as an argument (as a tensor, if it is a number that changes), "
+        "or set it before the first call and leave it."
+    )
+
+
+def _module_state(case: Case) -> str:
+    name = _name(case, "An attribute")
+    if case.source.endswith("training"):
+        return (
+            "Training and evaluation are two graphs: one compilation of each is right. If it happens more often, "
+            "switch less often, or compile a model of its own for evaluation."
+        )
+    if _kind_of(case.expected) == "length":
+        return (
+            f"{name} changes its length: build all of it before the first call, "
+            "so that the compiled model never changes its structure."
+        )
+    if case.expected.startswith(("one object", "type ", "one type")):
+        return f"{name} was replaced: build the model before the first call, and load weights into it in place."
+    return (
+        f"{name} is baked into the graph as a Python value: keep it in a buffer "
+        f"(self.register_buffer) and update it in place, or change it outside the compiled forward."
+    )
+
+
+def _grad_mode(case: Case) -> str:
+    what = case.source or "global state of torch"
+    if "grad mode" in what or "inference" in f"{what} {case.expected} {case.actual}":
+        return (
+            "Calls with and without gradients need a compilation each: one of each is right. Use either "
+            "torch.no_grad() or torch.inference_mode(), not both, and set it outside the loop."
+        )
+    if "autocast" in what:
+        return (
+            "The function is called inside and outside torch.autocast: enter it around every call, or inside the "
+            "compiled function, so that there is one way."
+        )
+    return f"Set {what} once, before the first call: every change of it needs a new compilation."
+
+
+def _no_reason(case: Case) -> str:
+    return (
+        "Dynamo gave no reason. Often a new backend object or a new function was passed to torch.compile: "
+        "call it once and keep what it returns. TORCH_LOGS=recompiles_verbose may say more."
+    )
+
+
+def _other(case: Case) -> str:
+    if "marked" in case.expected:
+        return (
+            "Mark dimensions (mark_dynamic, mark_static) before the first call, on every tensor that is passed, "
+            "so that all calls have the same marks."
+        )
+    if "layout" in case.expected:
+        return f"{_name(case)} comes with two layouts: convert it once, before the call{_at(case)}."
+    return (
+        f"This reason is not known here; the guard's text is shown whole. Look at what changed in "
+        f"{_name(case, 'the arguments')} between the calls{_at(case)}."
+    )
+
+
+_BY_CAUSE = {
+    "size": _size, "stride": _stride, "dtype": _dtype, "device": _device, "requires_grad": _requires_grad,
+    "object_identity": _object, "python_value": _python_value, "global_value": _global_value,
+    "module_state": _module_state, "grad_mode": _grad_mode, "no_reason": _no_reason, "other": _other,
+}  # fmt: skip
+
+
+def limit_advice(case: Case, limit: int) -> str:
+    """The advice where Dynamo gave up on a function."""
+    if case.cause:
+        return advice(case)
+    return (
+        "Find what makes the function recompile (its other alerts say so). Raising "
+        f"torch._dynamo.config.recompile_limit{f' (now {limit})' if limit > 0 else ''} only helps where the number of "
+        "variants is small and known."
+    )
+
+
+def break_advice(reason: str, kind: str, code: str, place: str, hints: list[str]) -> str:
+    """The advice for a graph break, from what caused it."""
+    text = f"{kind} {reason} {code}".lower()
+    at = f" at {place}" if place else ""
+    if re.search(r"\bprint\b|\blogging\b|logger|warnings\.warn", text):
+        return (
+            f"Remove the print or log{at} from the compiled function, or keep it out with "
+            "`if not torch.compiler.is_compiling():`."
+        )
+    if ".item()" in text or "scalar_dense" in text or "tensor.item" in text or "tolist" in text:
+        return (
+            f"The value of a tensor is read into Python{at}, which also makes the host wait for the device: keep it a "
+            "tensor, and read it after the compiled function."
+        )
+    if "data-dependent" in text or "data dependent" in text or "jump" in text:
+        return (
+            f"A branch depends on the value of a tensor{at}: compute both ways and choose with torch.where, "
+            "use torch.cond, or take the decision outside the compiled function."
+        )
+    if "numpy" in text and "conver" in text:
+        return f"Stay with torch operators{at}: NumPy takes the data out of the graph."
+    if "dynamic shape" in text or "nonzero" in text or "dynamic_output" in text:
+        return (
+            f"The shape of a result depends on data{at}: use a form with a fixed shape "
+            "(torch.where, a mask, a fixed number of results)."
+        )
+    if "skip" in text or "marked as skipped" in text or "builtin" in text or "c extension" in text:
+        return (
+            f"Dynamo cannot look into this call{at}: take it out of the compiled function, or make it a custom "
+            "operator (torch.library.custom_op)."
+        )
+    if "context manager" in text or "generic context" in text:
+        return f"Enter this context manager outside the compiled function{at}."
+    if "exception" in text or "raise" in text or "try" in text:
+        return f"Take the raise or try block{at} out of the compiled function."
+    for hint in hints:
+        if hint and "graph break" not in hint.lower() and "issue" not in hint.lower():
+            return hint
+    return f"Take the line{at} out of the compiled function, or rewrite it with torch operators."

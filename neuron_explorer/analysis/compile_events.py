@@ -1,0 +1,245 @@
+"""The compilations of a trace, as the analyses of compilation read them.
+
+Everything in a row's ``detail`` is hostile: a value of another type than it should have counts
+as not there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from neuron_explorer.analysis.plain import plain
+
+if TYPE_CHECKING:
+    from neuron_explorer.trace.store import Trace
+
+MOST_ROWS: Final = 100_000
+"""Rows of one kind that are read; a trace with more is read from its start."""
+
+MOST_DETAIL: Final = 8 << 20
+"""Characters of a ``detail``; the writer keeps to half of it."""
+
+IS_PHASE: Final = "coalesce(contains(detail, '\"phase\": true') OR contains(detail, '\"phase\":true'), FALSE)"
+"""SQL: a compile row that is a part of a compilation."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row. Times in ns; ``duration`` is -1 where the end was not seen."""
+
+    kind: str
+    id: int
+    parent: int
+    name: str
+    start: int
+    duration: int
+    file: str
+    line: int
+    function: str
+    compile_id: str
+    process: int
+    rank: int
+    thread: int
+    step: int
+    period: str
+    detail: Mapping[str, Any]
+
+    @property
+    def cost(self) -> int:
+        """Its duration, 0 where the end was not seen."""
+        return max(self.duration, 0)
+
+    def text(self, key: str) -> str:
+        """A text in the detail."""
+        value = self.detail.get(key)
+        return value if isinstance(value, str) else ""
+
+    def number(self, key: str) -> int:
+        """A whole number in the detail, -1 where there is none."""
+        value = self.detail.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else -1
+
+    def entries(self, key: str) -> list[dict[str, Any]]:
+        """A list of objects in the detail."""
+        value = self.detail.get(key)
+        return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+    def texts(self, key: str) -> list[str]:
+        """A list of texts in the detail."""
+        value = self.detail.get(key)
+        return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
+
+
+@dataclass(frozen=True)
+class CompileEvents:
+    """The rows by what they are, each by start.
+
+    ``compiles``: whole compilations (not their phases, not eager artifacts). ``eager``: artifacts
+    of eager operators. ``dropped``: recompilations of a place whose reasons were not kept, counted.
+    ``truncated``: there were more rows than are read.
+    """
+
+    observed: bool
+    reason: str
+    limits: tuple[str, ...]
+    duration_ns: int
+    device: str
+    emulated: bool
+    compiles: tuple[Row, ...]
+    recompiles: tuple[Row, ...]
+    eager: tuple[Row, ...]
+    breaks: tuple[Row, ...]
+    limits_reached: tuple[Row, ...]
+    dropped: tuple[Row, ...]
+    truncated: bool
+
+    @cached_property
+    def by_compile_id(self) -> dict[tuple[int, str], list[Row]]:
+        """Compilations of a process by compile id: attempts, and the backward that belongs to it."""
+        found: dict[tuple[int, str], list[Row]] = {}
+        for row in self.compiles:
+            if row.compile_id:
+                found.setdefault((row.process, row.compile_id), []).append(row)
+        return found
+
+    @cached_property
+    def by_id(self) -> dict[int, Row]:
+        """Compilations by event id."""
+        return {row.id: row for row in self.compiles}
+
+    @cached_property
+    def of_recompile(self) -> dict[int, Row]:
+        """The compilation inside each recompile row, by the recompile's event id."""
+        return {row.parent: row for row in self.compiles if row.parent >= 0}
+
+    @property
+    def on_neuron(self) -> bool:
+        """The run was on a ``neuron`` device."""
+        return self.device == "neuron"
+
+    def share(self, ns: float) -> float:
+        """Part of the run."""
+        return ns / self.duration_ns if self.duration_ns > 0 else 0.0
+
+
+_COLUMNS: Final = (
+    'kind, id, parent, name, "start", duration, file, line, function, compile_id, process, rank, thread, step, period'
+)
+_KINDS: Final = ("compile", "recompile", "graph_break", "warning")
+
+
+def compile_events(trace: Trace) -> CompileEvents:
+    """Read them. One query, whatever the trace holds."""
+    rows: dict[str, list[Row]] = {}
+    truncated = False
+    for kind in _KINDS:
+        # The rows of phases are the many; they are summed by SQL where they are asked for.
+        phases = f" AND NOT {IS_PHASE}" if kind == "compile" else ""
+        which = "name IN ('recompile_limit', 'recompiles_dropped')" if kind == "warning" else "TRUE"
+        table = trace.sql_arrow(
+            f"SELECT {_COLUMNS}, CASE WHEN length(detail) <= {MOST_DETAIL} THEN detail END AS detail "
+            f"FROM events WHERE kind = '{kind}' AND {which}{phases} ORDER BY \"start\", id LIMIT {MOST_ROWS + 1}"
+        )
+        truncated |= table.num_rows > MOST_ROWS
+        rows[kind] = [
+            _row(r) for batch in table.slice(0, MOST_ROWS).to_batches(max_chunksize=1000) for r in batch.to_pylist()
+        ]
+    eager = [r for r in rows["compile"] if is_eager(r)]
+    compiles = [r for r in rows["compile"] if not is_eager(r)]
+    meta = trace.metadata
+    capability = _mapping(_mapping(meta.get("capabilities")).get("compile"))
+    seen = capability.get("observed") is True
+    reason = str(capability.get("reason") or "")
+    if not seen and not reason:
+        reason = "the trace does not say"
+    duration = meta.get("duration_ns")
+    device = _mapping(meta.get("device"))
+    return CompileEvents(
+        observed=seen,
+        reason="" if seen else reason,
+        limits=_limits(_mapping(meta.get("capabilities"))) if seen else (),
+        duration_ns=duration if isinstance(duration, int) and duration > 0 else 0,
+        device=str(device.get("type") or ""),
+        emulated=device.get("emulated") is True,
+        compiles=tuple(compiles),
+        recompiles=tuple(rows["recompile"]),
+        eager=tuple(eager),
+        breaks=tuple(rows["graph_break"]),
+        limits_reached=tuple(r for r in rows["warning"] if r.name == "recompile_limit"),
+        dropped=tuple(r for r in rows["warning"] if r.name == "recompiles_dropped"),
+        truncated=truncated,
+    )
+
+
+_RESUMED: Final = re.compile(r"(?:torch_dynamo_)?resume_in_(.+)_at_(\d+)$")
+
+
+def resumed(name: str) -> tuple[str, int] | None:
+    """The function and the line after whose break this code goes on; None for code that the user wrote."""
+    match = _RESUMED.search(name)
+    if match is None:
+        return None
+    inner = resumed(match[1])
+    return (inner[0] if inner else match[1]), int(match[2])
+
+
+def user_function(name: str) -> str:
+    """The function as the user wrote it: what goes on after a break is still that function."""
+    found = resumed(name)
+    return found[0] if found else name
+
+
+def shown_function(name: str) -> str:
+    """The same in words, safe to print."""
+    found = resumed(name)
+    return plain(f"{found[0]} (after the graph break in line {found[1]})" if found else name, 100)
+
+
+def is_eager(row: Row) -> bool:
+    """It is an artifact of an eager operator, not a compilation that was asked for."""
+    return row.text("trigger") == "eager" or "artifact" in row.detail
+
+
+def _limits(capabilities: Mapping[str, Any]) -> tuple[str, ...]:
+    found = []
+    for key in ("compile", "recompile_reasons", "graph_breaks", "guards", "compile_phases"):
+        entry = _mapping(capabilities.get(key))
+        reason = str(entry.get("reason") or "")
+        if reason:
+            found.append(reason if key == "compile" else f"{key.replace('_', ' ')}: {reason}")
+    return tuple(found)
+
+
+def _row(r: Mapping[str, Any]) -> Row:
+    return Row(
+        r["kind"] or "", r["id"], r["parent"], r["name"] or "", r["start"], r["duration"], r["file"] or "",
+        r["line"] if r["file"] else -1, r["function"] or "", r["compile_id"] or "", r["process"], r["rank"],
+        r["thread"], r["step"], r["period"] or "", _without_graph(detail_of(r["detail"])),
+    )  # fmt: skip
+
+
+def _without_graph(detail: dict[str, Any]) -> dict[str, Any]:
+    """Graphs and guards are large, and read where they are asked for (``compiled_lines``)."""
+    for key in ("graph", "guards"):
+        detail.pop(key, None)
+    return detail
+
+
+def detail_of(text: Any) -> dict[str, Any]:
+    """The detail of a row; empty where it is none or not JSON."""
+    if not isinstance(text, str):
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
