@@ -21,6 +21,7 @@ LOSS_COUNTS: Final[dict[str, str]] = {
     "late_ends": "events that ended after the recording stopped",
     "signatures_capped": "signatures not kept (too many)",
     "stacks_truncated": "stacks cut (too deep)",
+    "compiles_dropped": "records of compilations beyond a bound or damaged",
 }
 """Counters of the recording that say what is missing, in words."""
 
@@ -35,6 +36,10 @@ CAPABILITY_NAMES: Final[dict[str, str]] = {
     "device_time": "device time",
     "memory": "memory",
     "compile": "compilation",
+    "recompile_reasons": "reasons of recompilations",
+    "graph_breaks": "graph breaks",
+    "guards": "guards",
+    "compile_phases": "phases of compilations",
     "collectives": "collectives",
     "fallback": "CPU fallbacks",
     "steps": "steps",

@@ -112,6 +112,7 @@ def _disclosures(discloses: Mapping[str, Any]) -> list[str]:
         found.append(f"{paths} file names")
     words = {
         "arguments": "small argument values of operators",
+        "compilations": "guards and reasons of compilations, which may quote values and source lines",
         "host": "the host name",
         "script_arguments": "the program's arguments",
     }

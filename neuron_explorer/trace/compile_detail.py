@@ -64,9 +64,6 @@ DETAILS: Final[dict[str, dict[str, str]]] = {
     "warning `recompiles_dropped`": {
         "count": "Recompilations of this place whose reasons were not kept, because there were too many.",
     },
-    "launch": {
-        "(column `correlation`)": "Id of the compile row whose code ran; -1: compiled before the recording.",
-    },
 }
 """What ``detail`` holds, per kind of row."""
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from .paths import PathRules
 
-__all__ = ["Texts"]
+__all__ = ["Texts", "without_source"]
 
 _MARK: Final = "  # "
 _PLACE: Final = re.compile(r"(?P<path>[^:\n]+(?::\\[^:\n]+)?):(?P<rest>\d+ in .*)", re.DOTALL)
@@ -21,6 +21,18 @@ _STACK: Final = re.compile(
     r'File "(?P<path>[^"\n]+)", line (?P<line>\d+)(?P<where>, in [^\n]*)?(?P<code>\n[ \t]+(?!File ")[^\n]+)?'
 )
 _MOST_FILES: Final = 20_000
+
+
+def without_source(text: str) -> str:
+    """``text`` without the source lines that it quotes; where they stand in their files stays."""
+    if _MARK in text:
+        text = "\n".join(_without_code(line) for line in text.split("\n"))
+    return _STACK.sub(lambda f: f'File "{f["path"]}", line {f["line"]}{f["where"] or ""}', text)
+
+
+def _without_code(line: str) -> str:
+    first, *_, place = line.split(_MARK)
+    return f"{first}{_MARK}{place}" if _MARK in line and _PLACE.match(place) else line
 
 
 class Texts:

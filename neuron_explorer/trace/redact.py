@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import OutputError
+from .compile_redact import COMPILE_KINDS, NAMES, redacted_detail
 from .metadata import default_metadata
 from .sniff import printable
 from .store import Trace, load
@@ -40,8 +41,9 @@ def redact(
     Each flag removes something when true: ``source`` the text of source files; ``paths`` the
     directories of the user's files (they keep their last part, made distinct) and whatever in
     the metadata names a path; ``arguments`` the values of operator arguments and the details of
-    events; ``names`` the names of annotations and threads, which a program may fill with
-    anything. What is removed is gone: the copy's dictionaries hold only what its rows show.
+    events (of compilations those that quote values or source; classes, counts and places stay);
+    ``names`` the names of annotations and threads, which a program may fill with anything. What
+    is removed is gone: the copy's dictionaries hold only what its rows show.
 
     Raises ``BadTraceError`` for a bad trace, ``OutputError`` for a bad output.
     """
@@ -54,7 +56,7 @@ def redact(
         if shorten is not None:
             rules["file"] = shorten
         if arguments:
-            rules["arguments"] = rules["detail"] = _nothing
+            rules["arguments"] = _nothing
         if names:
             rules["name"] = _hidden_ranges(trace)
         with TraceWriter(target) as writer:
@@ -62,13 +64,33 @@ def redact(
                 if source:
                     table = _without_sources(table)
                 if table.num_rows:
-                    writer.write_rows({n: _column(table[n], rules.get(n)) for n in table.column_names})
+                    columns = {n: _column(table[n], rules.get(n)) for n in table.column_names}
+                    columns["detail"] = _details(table, arguments=arguments, source=source, shorten=shorten)
+                    writer.write_rows(columns)
             writer.close(_document(trace.metadata, source, shorten, arguments, names))
     return target
 
 
 def _nothing(_: str) -> None:
     return None
+
+
+def _details(table: pa.Table, *, arguments: bool, source: bool, shorten: _Shortener | None) -> Coded:
+    """The details: those of compilations in parts, others whole or not at all."""
+    kinds, details = _coded(table["kind"]), _coded(table["detail"])
+    of_compiles = np.array([v in COMPILE_KINDS for v in [*kinds.values, None]])[kinds.codes]
+    codes = np.full(table.num_rows, -1, np.int32)
+    texts = TextTable()
+    for compiles in (False, True):
+        rows = np.flatnonzero((of_compiles == compiles) & (details.codes >= 0))
+        if not compiles and arguments:
+            continue
+        for code in np.unique(details.codes[rows]).tolist():
+            text: str | None = details.values[code]
+            if compiles and text is not None:
+                text = redacted_detail(text, arguments=arguments, source=source, shorten=shorten)
+            codes[rows[details.codes[rows] == code]] = texts.code(text)
+    return texts.column(codes)
 
 
 def _library_files(trace: Trace) -> set[str]:
@@ -110,7 +132,7 @@ class _Shortener:
 
 def _hidden_ranges(trace: Trace) -> Rule:
     ranges = {n for n in trace.read(["name"], kinds=["range", "warning"])["name"].unique().to_pylist() if n}
-    hidden = sorted(n for n in ranges if not n.startswith(_TORCH_RANGES) and not n.endswith("(dynamo_timed)"))
+    hidden = sorted(n for n in ranges - NAMES if not n.startswith(_TORCH_RANGES) and not n.endswith("(dynamo_timed)"))
     table = {name: f"range {number}" for number, name in enumerate(hidden, 1)}
     return lambda name: table.get(name, name)
 
@@ -146,7 +168,7 @@ def _document(
     if source:
         discloses["source"] = "none"
     if arguments:
-        discloses["arguments"] = False
+        discloses["arguments"] = discloses["compilations"] = False
     if names:
         document["lanes"] = [_anonymous(lane) for lane in document["lanes"] if isinstance(lane, dict)]
     if shorten is not None:

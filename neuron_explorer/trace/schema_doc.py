@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from . import schema
+from .compile_detail import DETAILS
+from .compiles import CAUSES, PHASES
 
 _TYPES = {
     "text": "text",
@@ -59,6 +61,7 @@ def schema_document() -> str:
             f"Periods: {', '.join(f'`{p}`' for p in schema.PERIODS)}. The first step and a schedule's warm-up are",
             "`warmup`, a step that overlaps a compilation is `compile`, the rest is `steady`.",
             "",
+            *_compilations(),
             "## Metadata",
             "",
             f"The file's key-value metadata holds a JSON object under the key `{schema.METADATA_KEY.decode()}`:",
@@ -79,12 +82,14 @@ _METADATA = {
     "device": "`type`, `name`, and `emulated`: whether the device was emulated on the CPU.",
     "rank, world_size": "Of this process in a distributed job.",
     "script": "The script, without its arguments.",
-    "recorder, recorder_reason": "`native`, `twin` (Python) or `synthetic`; why it is not the native one.",
+    "recorder, recorder_reason": "`native`, `twin` (Python), `import` (from a log) or `synthetic`; "
+    "why it is not the native one.",
     "capabilities": "What could be observed: per name `observed` and the `reason`.",
     "counts": "Events in all and `by_kind`; operators that only a compiler traced (`tracing_ops`, not events); "
     "losses: `dropped`, `torn_records`, `torn_table_entries`, `unended` (no end seen, duration -1), `quarantined` "
-    "(impossible times, set to -1), `late_ends`, `signatures_capped`, `stacks_truncated`.",
-    "lanes": "The lane table: `lane`, `kind` (thread, device, steps, counter), `name`, `rank`, `process`, "
+    "(impossible times, set to -1), `late_ends`, `signatures_capped`, `stacks_truncated`, "
+    "`compiles_dropped` (records of compilations).",
+    "lanes": "The lane table: `lane`, `kind` (thread, compile, device, steps, counter), `name`, `rank`, `process`, "
     "`process_name`, `process_start`, `thread`, `os_thread`, `device`, `stream`.",
     "steps": "`rule` (prof.step, optimizer, module_call, none), `rule_text`, `count`, `steady`, `note`.",
     "attribution": "Time in operators, the part of it with a line, and both per attribution.",
@@ -94,8 +99,37 @@ _METADATA = {
     "settings": "What was asked of the recording.",
     "overhead": "`recording_ns_per_event` and `stop_ns`, null where not measured.",
     "sources": "How many source files are embedded, and why others are not.",
-    "discloses": "What the file gives away: `source`, `paths`, `arguments`, `host`, `script_arguments`.",
+    "discloses": "What the file gives away: `source`, `paths`, `arguments`, `compilations` (guards and reasons, which "
+    "may quote values), `host`, `script_arguments`.",
 }
+
+
+def _compilations() -> list[str]:
+    entries = [
+        f"| {kind} | `{entry}` | {_cell(meaning)} |"
+        for kind, named in DETAILS.items()
+        for entry, meaning in named.items()
+    ]
+    return [
+        "## Compilations",
+        "",
+        "Compilations lie on a lane of kind `compile` for each thread that compiles, nested by time: recompile,",
+        "compile, its phases. The self time of a compile row is what no phase covers, that of a recompile row is 0.",
+        "`detail` holds, by kind (files as in the column `file`):",
+        "",
+        "| kind | entry | meaning |",
+        "|---|---|---|",
+        *entries,
+        "",
+        "### Causes",
+        "",
+        *_table("cause", CAUSES),
+        "",
+        "### Phases of a compilation",
+        "",
+        *_table("name", PHASES),
+        "",
+    ]
 
 
 def _table(head: str, entries: dict[str, str]) -> list[str]:
