@@ -57,4 +57,3 @@ def _with_code(trace: Trace, alert: Alert) -> Alert:
         code=code_at(trace, alert.file, alert.line),
         caller_code=code_at(trace, alert.caller_file, alert.caller_line),
     )
-

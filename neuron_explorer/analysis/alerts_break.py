@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from neuron_explorer.analysis import alert_thresholds as limits
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alert import Alert, Occurrence
 from neuron_explorer.analysis.compile_advice import break_advice
-from neuron_explorer.analysis.compile_events import CompileEvents, Row, resumed, shown_function, user_function
+from neuron_explorer.analysis.compile_events import CompileEvents, Row, place_in, resumed, shown_function, user_function
 from neuron_explorer.analysis.plain import plain, short_file
 from neuron_explorer.analysis.source_line import code_at
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
+
 
 def break_alerts(trace: Trace, events: CompileEvents) -> list[Alert]:
     """One alert for each line and kind of break.
@@ -55,9 +56,12 @@ def _launches(trace: Trace) -> dict[tuple[int, str], int]:
 
 
 def _alert(
-    events: CompileEvents, rows: list[Row], resumptions: Mapping[tuple[str, str, int], list[Row]],
-    launches: Mapping[tuple[int, str], int], code: str,
-) -> Alert:  # fmt: skip
+    events: CompileEvents,
+    rows: list[Row],
+    resumptions: Mapping[tuple[str, str, int], list[Row]],
+    launches: Mapping[tuple[int, str], int],
+    code: str,
+) -> Alert:
     last = rows[-1]
     own = _last_name(last.function)
     after: list[Row] = []
@@ -71,14 +75,15 @@ def _alert(
     reason = last.text("reason") or last.text("explanation") or last.name
     first_line = next((x.strip() for x in reason.splitlines() if x.strip()), "")
     kind = last.text("type") or last.name
-    caller: Mapping[str, Any] = {}
+    caller = ("", -1, "")
     for each in last.entries("callers"):
-        same = each.get("file") == last.file and _last_name(str(each.get("function") or "")) == own
-        if not same:
-            caller = each
+        place = place_in(each)
+        if place[0] and (place[0] != last.file or _last_name(place[2]) != own):
+            caller = place
             break
     severity = limits.severity(cost, share, 1, least="medium" if count >= limits.BREAK_COUNT else "low")
-    title = f"The graph breaks in {shown_function(last.function) or 'a function'}: {_headline(kind or first_line, last)}"
+    function = shown_function(last.function) or "a function"
+    title = f"The graph breaks in {function}: {_headline(kind or first_line, last)}"
     parts = [f"{q.plural(len(after), 'more compilation')} for what follows, {q.duration(cost)}"] if after else []
     if runs:
         parts.append(f"{q.plural(runs, 'more launch', 'more launches')}")
@@ -87,21 +92,35 @@ def _alert(
     explanation = plain(_sentence(last.text("explanation")), 200).rstrip(".")
     if explanation and explanation not in title:
         parts.insert(0, explanation)
-    place = f"{plain(short_file(last.file), 60)}:{last.line}" if last.file else ""
+    where = f"{plain(short_file(last.file), 60)}:{last.line}" if last.file else ""
     return Alert(
-        "graph_break", severity, title, ("; ".join(parts) or "Nothing more was compiled because of it") + ".",
-        break_advice(f"{reason} {last.text('explanation')}", kind, code, place, last.texts("hints")),
-        last.file, last.line, last.function, cause=kind, guard=reason, caller_file=str(caller.get("file") or ""),
-        caller_line=caller.get("line") if isinstance(caller.get("line"), int) else -1,
-        caller_function=str(caller.get("function") or ""), cost_ns=cost, share=share, count=count, period=last.period,
-        backend=next((r.text("backend") for r in after if r.text("backend")), ""), process=last.process, rank=last.rank,
+        "graph_break",
+        severity,
+        title,
+        ("; ".join(parts) or "Nothing more was compiled because of it") + ".",
+        break_advice(f"{reason} {last.text('explanation')}", kind, code, where, last.texts("hints")),
+        last.file,
+        last.line,
+        last.function,
+        cause=kind,
+        guard=reason,
+        caller_file=caller[0],
+        caller_line=caller[1],
+        caller_function=caller[2],
+        cost_ns=cost,
+        share=share,
+        count=count,
+        period=last.period,
+        backend=next((r.text("backend") for r in after if r.text("backend")), ""),
+        process=last.process,
+        rank=last.rank,
         events=tuple(r.id for r in rows[: limits.MOST_OCCURRENCES]),
         occurrences=tuple(
             Occurrence(r.id, r.start, 0, r.compile_id, step=r.step, period=r.period)
             for r in rows[: limits.MOST_OCCURRENCES]
         ),
         more=max(len(rows) - limits.MOST_OCCURRENCES, 0),
-    )  # fmt: skip
+    )
 
 
 def _last_name(function: str) -> str:

@@ -29,12 +29,17 @@ _WORDS: Final = {
     "other": "a reason that is not known here",
 }
 _NO_SOURCE: Final = {
-    "size": "a size changed", "stride": "a memory layout changed", "dtype": "a dtype changed",
-    "device": "a device changed", "requires_grad": "a tensor began or ceased to require gradients",
-    "object_identity": "an object is another one", "python_value": "a Python value changed",
-    "global_value": "a global changed", "module_state": "the state of a module changed",
+    "size": "a size changed",
+    "stride": "a memory layout changed",
+    "dtype": "a dtype changed",
+    "device": "a device changed",
+    "requires_grad": "a tensor began or ceased to require gradients",
+    "object_identity": "an object is another one",
+    "python_value": "a Python value changed",
+    "global_value": "a global changed",
+    "module_state": "the state of a module changed",
     "grad_mode": "global state of torch changed",
-}  # fmt: skip
+}
 
 
 def recompile_alerts(events: CompileEvents) -> list[Alert]:
@@ -106,32 +111,61 @@ def _alert(events: CompileEvents, rows: list[Row], dropped: int) -> Alert:
     dynamic_tried = _is_condition(last.text("expected"))
     allowed = dynamic_allowed(events, backend)
     case = Case(
-        cause, source, last.text("expected"), last.text("actual"), last.number("dimension"), last.text("guard"),
-        last.function or last.name, _short(last.file, last.line),
+        cause,
+        source,
+        last.text("expected"),
+        last.text("actual"),
+        last.number("dimension"),
+        last.text("guard"),
+        last.function or last.name,
+        _short(last.file, last.line),
         _short(last.text("caller_file"), last.number("caller_line")),
-        dynamic_allowed=allowed, dynamic_tried=dynamic_tried, values=values,
+        dynamic_allowed=allowed,
+        dynamic_tried=dynamic_tried,
+        values=values,
         dynamic_off=detail is not None and detail.text("dynamic").lower() == "false",
         late_once=count == 1 and cause == "size" and last.number("dimension") == 0 and _is_last_batch(events, last),
-    )  # fmt: skip
+    )
     function = shown_function(last.function or last.name)
     what = _what(cause, source, last if count == 1 else None)
     times = "" if count == 1 else "twice " if count == 2 else f"{count:,} times "
-    title = f"{function} was compiled again {times}because {what}" if cause not in ("no_reason", "other") else (
-        f"{function} was compiled again {times}".rstrip() + f": {what}"
-    )  # fmt: skip
+    title = (
+        f"{function} was compiled again {times}because {what}"
+        if cause not in ("no_reason", "other")
+        else (f"{function} was compiled again {times}".rstrip() + f": {what}")
+    )
     alert = Alert(
-        "recompile", severity, title, _evidence(rows, values, cost, share, nth, limit, events), advice(case),
-        last.file, last.line, last.function or last.name,
-        cause=cause, source=source, guard=last.text("guard"), expected=last.text("expected"),
-        actual=last.text("actual"), dimension=last.number("dimension"),
-        caller_file=last.text("caller_file"), caller_line=last.number("caller_line"),
-        caller_function=last.text("caller_function"), cost_ns=cost, share=share, count=count, nth=nth, limit=limit,
-        period=last.period, backend=backend, process=last.process, rank=last.rank,
+        "recompile",
+        severity,
+        title,
+        _evidence(rows, values, cost, share, nth, limit, events),
+        advice(case),
+        last.file,
+        last.line,
+        last.function or last.name,
+        cause=cause,
+        source=source,
+        guard=last.text("guard"),
+        expected=last.text("expected"),
+        actual=last.text("actual"),
+        dimension=last.number("dimension"),
+        caller_file=last.text("caller_file"),
+        caller_line=last.number("caller_line"),
+        caller_function=last.text("caller_function"),
+        cost_ns=cost,
+        share=share,
+        count=count,
+        nth=nth,
+        limit=limit,
+        period=last.period,
+        backend=backend,
+        process=last.process,
+        rank=last.rank,
         events=tuple(r.id for r in rows[: limits.MOST_OCCURRENCES]),
         occurrences=tuple(occurrences[: limits.MOST_OCCURRENCES]),
         more=max(count - limits.MOST_OCCURRENCES, 0),
         reasons=tuple(last.entries("reasons")[:64]),
-    )  # fmt: skip
+    )
     return alert
 
 
@@ -165,10 +199,19 @@ def _is_last_batch(events: CompileEvents, row: Row) -> bool:
 
 def _occurrence(events: CompileEvents, row: Row) -> Occurrence:
     return Occurrence(
-        row.id, row.start, cost_of(events, row), row.compile_id, row.text("expected"), row.text("actual"),
-        row.number("nth"), row.step, row.period, row.text("caller_file"), row.number("caller_line"),
+        row.id,
+        row.start,
+        cost_of(events, row),
+        row.compile_id,
+        row.text("expected"),
+        row.text("actual"),
+        row.number("nth"),
+        row.step,
+        row.period,
+        row.text("caller_file"),
+        row.number("caller_line"),
         row.text("caller_function"),
-    )  # fmt: skip
+    )
 
 
 def _values(rows: Iterable[Row]) -> tuple[str, ...]:
@@ -222,19 +265,25 @@ def limit_alerts(events: CompileEvents, recompiles: list[Alert]) -> list[Alert]:
         first: Mapping[str, Any] = reasons[0] if reasons else {}
         same = [a for a in recompiles if (a.file, a.line) == (file, line)]
         worst = max(same, key=lambda a: (a.count, a.cost_ns), default=None)
-        callers = last.entries("callers")
-        caller: Mapping[str, Any] = callers[0] if callers else {}
-        caller_file = caller.get("file") if isinstance(caller.get("file"), str) else ""
-        caller_line = caller.get("line") if isinstance(caller.get("line"), int) else -1
+        caller_file, caller_line, caller_function = last.caller()
         cause = str(first.get("cause") or (worst.cause if worst else ""))
         source = str(first.get("source") or (worst.source if worst else ""))
         case = Case(
-            cause if cause in CAUSES else "", source, str(first.get("expected") or (worst.expected if worst else "")),
-            str(first.get("actual") or ""), worst.dimension if worst else -1, str(first.get("guard") or ""), function,
-            _short(file, line), _short(caller_file or "", caller_line),
+            cause if cause in CAUSES else "",
+            source,
+            str(first.get("expected") or (worst.expected if worst else "")),
+            str(first.get("actual") or ""),
+            worst.dimension if worst else -1,
+            str(first.get("guard") or ""),
+            function,
+            _short(file, line),
+            _short(caller_file, caller_line),
             dynamic_allowed=dynamic_allowed(events, worst.backend if worst else ""),
             values=_seen(worst),
-        )  # fmt: skip
+            dynamic_off=any(
+                r.text("dynamic").lower() == "false" for r in events.compiles if (r.file, r.line) == (file, line)
+            ),
+        )
         name = shown_function(function) or "a function"
         what = "it was compiled too often"
         if kind == "accumulated_recompile_limit":
@@ -246,18 +295,36 @@ def limit_alerts(events: CompileEvents, recompiles: list[Alert]) -> list[Alert]:
             evidence += f"; {q.duration(cost)} went into compiling it again"
         found.append(
             Alert(
-                "recompile_limit", "high", f"Dynamo gave up on {name}: {what}", evidence + ".",
-                limit_advice(case, limit), file, line, function, cause=case.cause, source=source,
-                guard=case.guard, expected=case.expected, actual=case.actual, caller_file=caller_file or "",
-                caller_line=caller_line, caller_function=str(caller.get("function") or ""), count=len(rows),
-                nth=limit, limit=limit, period=last.period, process=last.process, rank=last.rank,
+                "recompile_limit",
+                "high",
+                f"Dynamo gave up on {name}: {what}",
+                evidence + ".",
+                limit_advice(case, limit),
+                file,
+                line,
+                function,
+                cause=case.cause,
+                source=source,
+                guard=case.guard,
+                expected=case.expected,
+                actual=case.actual,
+                caller_file=caller_file,
+                caller_line=caller_line,
+                caller_function=caller_function,
+                count=len(rows),
+                nth=limit,
+                limit=limit,
+                period=last.period,
+                process=last.process,
+                rank=last.rank,
                 events=tuple(r.id for r in rows[: limits.MOST_OCCURRENCES]),
                 occurrences=tuple(
                     Occurrence(r.id, r.start, 0, step=r.step, period=r.period) for r in rows[: limits.MOST_OCCURRENCES]
                 ),
-                more=max(len(rows) - limits.MOST_OCCURRENCES, 0), reasons=tuple(reasons[:64]),
+                more=max(len(rows) - limits.MOST_OCCURRENCES, 0),
+                reasons=tuple(reasons[:64]),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -281,8 +348,7 @@ def failure_alerts(events: CompileEvents) -> list[Alert]:
         failure = _failure(last)
         cost = sum(r.cost for r in rows)
         share = events.share(cost)
-        caller: Mapping[str, Any] = next(iter(last.entries("callers")), {})
-        caller_file = caller.get("file") if isinstance(caller.get("file"), str) else ""
+        caller_file, caller_line, caller_function = last.caller()
         name = shown_function(function) or "a graph"
         if kind == "compile_failed":
             title = f"Compiling {name} failed" + (f" {len(rows):,} times" if len(rows) > 1 else "")
@@ -302,20 +368,36 @@ def failure_alerts(events: CompileEvents) -> list[Alert]:
             evidence += f" At {_short(failure['file'], failure['line'])}."
         found.append(
             Alert(
-                kind, "high" if kind == "compile_unended" else "medium" if share < limits.HIGH_SHARE else "high",
-                title, evidence, help_, file, line, function, cause=type_, guard=failure["reason"],
-                caller_file=caller_file or "",
-                caller_line=caller.get("line") if isinstance(caller.get("line"), int) else -1,
-                caller_function=str(caller.get("function") or ""), cost_ns=cost, share=share, count=len(rows),
-                nth=last.number("nth"), limit=last.number("limit"), period=last.period, backend=last.text("backend"),
-                process=last.process, rank=last.rank, events=tuple(r.id for r in rows[: limits.MOST_OCCURRENCES]),
+                kind,
+                "high" if kind == "compile_unended" else "medium" if share < limits.HIGH_SHARE else "high",
+                title,
+                evidence,
+                help_,
+                file,
+                line,
+                function,
+                cause=type_,
+                guard=failure["reason"],
+                caller_file=caller_file,
+                caller_line=caller_line,
+                caller_function=caller_function,
+                cost_ns=cost,
+                share=share,
+                count=len(rows),
+                nth=last.number("nth"),
+                limit=last.number("limit"),
+                period=last.period,
+                backend=last.text("backend"),
+                process=last.process,
+                rank=last.rank,
+                events=tuple(r.id for r in rows[: limits.MOST_OCCURRENCES]),
                 occurrences=tuple(
                     Occurrence(r.id, r.start, r.cost, r.compile_id, nth=r.number("nth"), step=r.step, period=r.period)
                     for r in rows[: limits.MOST_OCCURRENCES]
                 ),
                 more=max(len(rows) - limits.MOST_OCCURRENCES, 0),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -341,7 +423,7 @@ def _failure_advice(reason: str, row: Row, events: CompileEvents) -> str:
         return "fullgraph=True allows no graph break: remove what breaks it at the line above, or leave fullgraph out."
     if "out of memory" in text:
         return "Compile a smaller part of the model at a time, or lower the batch size."
-    return "Try backend=\"eager\", then \"aot_eager\", to see which part fails; the error's whole text is in the guard."
+    return 'Try backend="eager", then "aot_eager", to see which part fails; the error\'s whole text is in the guard.'
 
 
 def merged_limits(recompiles: list[Alert], reached: list[Alert]) -> list[Alert]:

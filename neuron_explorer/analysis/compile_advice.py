@@ -68,8 +68,10 @@ def _size(case: Case) -> str:
         )
     grows = _counts_up(case.values)
     if grows and not (case.dynamic_allowed and case.dimension >= 0 and not case.dynamic_tried):
-        more = "" if case.dynamic_allowed else ", and give torch.compile dynamic=False: this backend compiles each size"
-        return f"`{tensor}` grows with every call{_at(case)}: pad it to its full length, or to a few bucket sizes{more}."
+        more = (
+            "" if case.dynamic_allowed else ", and give torch.compile dynamic=False: this backend compiles every size"
+        )
+        return f"`{tensor}` grows with every call{_at(case)}: pad it to its full length, or to a few sizes{more}."
     buckets = f"Pad `{tensor}`{_dim(case)} to a fixed size, or to a few bucket sizes, before the call{_at(case)}"
     if not case.dynamic_allowed:
         return (
@@ -85,8 +87,8 @@ def _size(case: Case) -> str:
         mark = f"torch._dynamo.mark_dynamic({tensor}, {case.dimension})"
         if case.dynamic_off:
             return (
-                f"Leave out dynamic=False, or call {mark} before the first call{_at(case)}: one compilation then serves "
-                f"all sizes. Else pad `{tensor}` to a few sizes."
+                f"Leave out dynamic=False, or call {mark} before the first call{_at(case)}: one compilation then "
+                f"serves all sizes. Else pad `{tensor}` to a few sizes."
             )
         really = f"`{tensor}` grows with every call:" if grows else "If the size really varies,"
         return (
@@ -292,10 +294,19 @@ def _other(case: Case) -> str:
 
 
 _BY_CAUSE = {
-    "size": _size, "stride": _stride, "dtype": _dtype, "device": _device, "requires_grad": _requires_grad,
-    "object_identity": _object, "python_value": _python_value, "global_value": _global_value,
-    "module_state": _module_state, "grad_mode": _grad_mode, "no_reason": _no_reason, "other": _other,
-}  # fmt: skip
+    "size": _size,
+    "stride": _stride,
+    "dtype": _dtype,
+    "device": _device,
+    "requires_grad": _requires_grad,
+    "object_identity": _object,
+    "python_value": _python_value,
+    "global_value": _global_value,
+    "module_state": _module_state,
+    "grad_mode": _grad_mode,
+    "no_reason": _no_reason,
+    "other": _other,
+}
 
 
 def limit_advice(case: Case, limit: int) -> str:

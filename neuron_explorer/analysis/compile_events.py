@@ -69,6 +69,10 @@ class Row:
         value = self.detail.get(key)
         return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
+    def caller(self) -> tuple[str, int, str]:
+        """The user's call that led to it: file, line and function, ("", -1, "") where it is not there."""
+        return place_in(next(iter(self.entries("callers")), {}))
+
     def texts(self, key: str) -> list[str]:
         """A list of texts in the detail."""
         value = self.detail.get(key)
@@ -217,10 +221,23 @@ def _limits(capabilities: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _row(r: Mapping[str, Any]) -> Row:
     return Row(
-        r["kind"] or "", r["id"], r["parent"], r["name"] or "", r["start"], r["duration"], r["file"] or "",
-        r["line"] if r["file"] else -1, r["function"] or "", r["compile_id"] or "", r["process"], r["rank"],
-        r["thread"], r["step"], r["period"] or "", _without_graph(detail_of(r["detail"])),
-    )  # fmt: skip
+        r["kind"] or "",
+        r["id"],
+        r["parent"],
+        r["name"] or "",
+        r["start"],
+        r["duration"],
+        r["file"] or "",
+        r["line"] if r["file"] else -1,
+        r["function"] or "",
+        r["compile_id"] or "",
+        r["process"],
+        r["rank"],
+        r["thread"],
+        r["step"],
+        r["period"] or "",
+        _without_graph(detail_of(r["detail"])),
+    )
 
 
 def _without_graph(detail: dict[str, Any]) -> dict[str, Any]:
@@ -228,6 +245,15 @@ def _without_graph(detail: dict[str, Any]) -> dict[str, Any]:
     for key in ("graph", "guards"):
         detail.pop(key, None)
     return detail
+
+
+def place_in(value: Mapping[str, Any]) -> tuple[str, int, str]:
+    """File, line and function of an object in a detail."""
+    file, line, function = value.get("file"), value.get("line"), value.get("function")
+    if not isinstance(file, str) or not file:
+        return "", -1, ""
+    number = line if isinstance(line, int) and not isinstance(line, bool) else -1
+    return file, number, function if isinstance(function, str) else ""
 
 
 def detail_of(text: Any) -> dict[str, Any]:

@@ -84,9 +84,19 @@ def churn_alerts(trace: Trace, events: CompileEvents) -> list[Alert]:
 
 def _need(row: Row) -> Need:
     return Need(
-        row.id, row.start, row.cost, row.name, row.text("signature"), row.file, row.line, row.function, row.step,
-        row.period, row.process, row.rank,
-    )  # fmt: skip
+        row.id,
+        row.start,
+        row.cost,
+        row.name,
+        row.text("signature"),
+        row.file,
+        row.line,
+        row.function,
+        row.step,
+        row.period,
+        row.process,
+        row.rank,
+    )
 
 
 def _predicted(trace: Trace) -> list[Need]:
@@ -94,18 +104,30 @@ def _predicted(trace: Trace) -> list[Need]:
     process = main_process(trace)
     where = "" if process is None else f" AND process = {int(process)}"
     table = trace.sql_arrow(
-        "SELECT name, shapes, dtypes, arg_min(id, \"start\") AS id, min(\"start\") AS \"start\", "
-        "arg_min(file, \"start\") AS file, arg_min(line, \"start\") AS line, arg_min(function, \"start\") AS function, "
-        "arg_min(step, \"start\") AS step, arg_min(period, \"start\") AS period "
+        'SELECT name, shapes, dtypes, arg_min(id, "start") AS id, min("start") AS "start", '
+        'arg_min(file, "start") AS file, arg_min(line, "start") AS line, arg_min(function, "start") AS function, '
+        'arg_min(step, "start") AS step, arg_min(period, "start") AS period '
         f"FROM (SELECT * FROM events WHERE {kinds_sql(('op',))} AND shapes IS NOT NULL AND device <> 'cpu'{where}) "
-        f"GROUP BY name, shapes, dtypes ORDER BY \"start\" LIMIT {_MOST_NEW}"
-    ).to_pylist()  # fmt: skip
+        f'GROUP BY name, shapes, dtypes ORDER BY "start" LIMIT {_MOST_NEW}'
+    ).to_pylist()
     return [
-        Need(r["id"], r["start"], 0, r["name"], r["shapes"], r["file"], r["line"], r["function"] or "", r["step"],
-             r["period"] or "", process if process is not None else -1, 0)
+        Need(
+            r["id"],
+            r["start"],
+            0,
+            r["name"],
+            r["shapes"],
+            r["file"],
+            r["line"],
+            r["function"] or "",
+            r["step"],
+            r["period"] or "",
+            process if process is not None else -1,
+            0,
+        )
         for r in table
         if r["file"] and r["name"] and not moves_nothing(r["name"]) and base_name(r["name"]) not in _MOVED
-    ]  # fmt: skip
+    ]
 
 
 def _last_step(trace: Trace) -> int:
@@ -191,10 +213,25 @@ def _alert(group: list[_Line], events: CompileEvents, stepped: bool, seen: bool)
     elif not seen:
         parts.append("compilations were not seen: these are first calls with new shapes")
     return Alert(
-        "shape_churn", severity, title, "; ".join(parts) + ".", _advice(first, ragged, growing),
-        first.file, first.line, first.function, cause="ragged" if ragged else "growing" if growing else "varying",
-        source=name, expected=_first_size(sizes), actual=_last_size(sizes), cost_ns=cost, share=share, count=len(needs),
-        period=needs[-1].period, backend="eager", process=needs[0].process, rank=needs[0].rank,
+        "shape_churn",
+        severity,
+        title,
+        "; ".join(parts) + ".",
+        _advice(first, ragged, growing),
+        first.file,
+        first.line,
+        first.function,
+        cause="ragged" if ragged else "growing" if growing else "varying",
+        source=name,
+        expected=_first_size(sizes),
+        actual=_last_size(sizes),
+        cost_ns=cost,
+        share=share,
+        count=len(needs),
+        period=needs[-1].period,
+        backend="eager",
+        process=needs[0].process,
+        rank=needs[0].rank,
         events=tuple(n.event for n in needs[: limits.MOST_OCCURRENCES]),
         occurrences=tuple(
             Occurrence(n.event, n.start, n.cost_ns, expected="", actual=n.shapes, step=n.step, period=n.period)
@@ -202,7 +239,7 @@ def _alert(group: list[_Line], events: CompileEvents, stepped: bool, seen: bool)
         ),
         more=max(len(needs) - limits.MOST_OCCURRENCES, 0),
         places=tuple((x.file, x.line, x.function) for x in group[1:51]),
-    )  # fmt: skip
+    )
 
 
 def _advice(line: _Line, ragged: bool, growing: bool) -> str:

@@ -22,11 +22,23 @@ MOST_TEXT: Final = 20_000
 _MOST_VALUE: Final = 200
 
 DTYPES: Final = {
-    "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
-    "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
-    "ComplexHalf": "complex32", "ComplexFloat": "complex64", "ComplexDouble": "complex128",
-    "UInt16": "uint16", "UInt32": "uint32", "UInt64": "uint64",
-}  # fmt: skip
+    "Float": "float32",
+    "Double": "float64",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Bool": "bool",
+    "ComplexHalf": "complex32",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
+    "UInt16": "uint16",
+    "UInt32": "uint32",
+    "UInt64": "uint64",
+}
 
 GLOBAL_STATE: Final = {
     "grad_mode": "grad mode",
@@ -125,8 +137,16 @@ def _parse(text: str) -> Reason:
     if closure:
         source = closure[1] + closure[2]
     return Reason(
-        text, cause, guard, user_name(source), _short(expected), _short(actual), dimension, entry, place,
-    )  # fmt: skip
+        text,
+        cause,
+        guard,
+        user_name(source),
+        _short(expected),
+        _short(actual),
+        dimension,
+        entry,
+        place,
+    )
 
 
 def _split_comment(guard: str) -> tuple[str, str]:
@@ -236,9 +256,21 @@ def _requires_grad(match: re.Match[str]) -> _Known:
 
 _LAYOUT_KEYS: Final = ("Sparse", "Nested", "Quantized", "Mkldnn")
 _NO_DEVICE_KEYS: Final = (
-    "BackendSelect", "ADInplaceOrView", "Autograd", "Python", "FuncTorch", "Functionalize", "Conjugate", "Negative",
-    "ZeroTensor", "Named", "Batched", "Autocast", "Tracer", "PreDispatch",
-)  # fmt: skip
+    "BackendSelect",
+    "ADInplaceOrView",
+    "Autograd",
+    "Python",
+    "FuncTorch",
+    "Functionalize",
+    "Conjugate",
+    "Negative",
+    "ZeroTensor",
+    "Named",
+    "Batched",
+    "Autocast",
+    "Tracer",
+    "PreDispatch",
+)
 
 
 def _key_set(match: re.Match[str]) -> _Known:
@@ -584,9 +616,19 @@ def _checked_property(reason: Reason, checked: re.Match[str]) -> str:
 # --- which entry is closest
 
 _RANKS: Final = {
-    "no_reason": 0, "grad_mode": 1, "other": 2, "object_identity": 3, "device": 4, "dtype": 5,
-    "requires_grad": 6, "module_state": 7, "global_value": 7, "python_value": 8, "size": 9, "stride": 12,
-}  # fmt: skip
+    "no_reason": 0,
+    "grad_mode": 1,
+    "other": 2,
+    "object_identity": 3,
+    "device": 4,
+    "dtype": 5,
+    "requires_grad": 6,
+    "module_state": 7,
+    "global_value": 7,
+    "python_value": 8,
+    "size": 9,
+    "stride": 12,
+}
 
 
 def _nearness(reason: Reason) -> tuple[int, int]:
