@@ -5,6 +5,7 @@
 #include "kernels.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ops/native_group_norm_native.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -30,6 +31,7 @@ struct OpInfo {
   bool is_view = false;  // returns a view of an argument
   bool is_copy = false;
   bool seeded = false;  // draws random numbers
+  bool reduces = false;  // to a scalar, by way of a result of the full size
   int pin = -1;         // positions of arguments
   int generator = -1;
   std::vector<bool> written;
@@ -39,11 +41,13 @@ static OpInfo make_info(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string> mixing = {
       "aten::index.Tensor", "aten::index.Tensor_out", "aten::_index_put_impl_", "aten::index_put", "aten::index_put_",
       "aten::_unsafe_index.Tensor", "aten::_unsafe_index_put", "aten::set_.source_Storage_storage_offset"};
+  static const std::unordered_set<std::string> reducing = {"aten::mse_loss.out", "aten::smooth_l1_loss.out"};
   OpInfo info;
   info.id = op.operator_name();
   info.name = info.id.overload_name.empty() ? info.id.name : info.id.name + "." + info.id.overload_name;
   info.mixes = mixing.count(info.name) != 0;
   info.is_copy = info.id.name == "aten::_copy_from" || info.id.name == "aten::_copy_from_and_resize";
+  info.reduces = reducing.count(info.name) != 0;
   info.seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   const auto& arguments = op.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -212,6 +216,8 @@ class Call {
                   arguments_[0].toTensor().device(), ")");
     for (size_t i = 0; i < arguments_.size(); ++i) host_.push_back(host_value(arguments_[i], view_, info_.mixes, info_.written[i]));
     view_.default_device(c10::Device(kNeuron, t_device));
+    // The CPU's kernel resizes its result first, and warns of that where it has elements.
+    if (info_.reduces && host_.back().isTensor() && host_.back().toTensor().dim() == 0) host_.back().toTensor().resize_({0});
     if (info_.pin >= 0 && host_[info_.pin].isBool()) host_[info_.pin] = false;
     if (info_.generator >= 0 && host_[info_.generator].isNone())
       host_[info_.generator] = static_cast<NeuronGenerator*>(default_generator(view_.device().index()).unsafeGetGeneratorImpl())->cpu;
@@ -309,6 +315,14 @@ static void fallback_kernel(const c10::OperatorHandle& op, Stack* stack) {
   run(op, stack, Way::kFallback);
 }
 
+// Torch's composition takes a view of its input, yet hands every device outside its tree the
+// memory format that it was given: channels last has no such view.
+static std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
+                                                                 const std::optional<at::Tensor>& bias, int64_t n, int64_t c,
+                                                                 int64_t hxw, int64_t group, double eps) {
+  return at::native::math_group_norm(input.contiguous(), weight, bias, n, c, hxw, group, eps);
+}
+
 // ---------------------------------------------------------------- registration
 
 static std::optional<c10::OperatorHandle> find(const std::string& name) {
@@ -340,6 +354,7 @@ void register_kernels(const std::vector<std::string>& native) {
     if (!op.has_value() || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) continue;
     aten.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&native_kernel>());
   }
+  if (taken.insert("native_group_norm").second) aten.impl("native_group_norm", torch::CppFunction(group_norm));
   // Copying resolves these views; torch's fallback would resolve them by copying, for ever.
   for (auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor})
     library("aten", key).impl("_copy_from", torch::CppFunction::makeFallthrough());
