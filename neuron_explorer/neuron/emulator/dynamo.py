@@ -30,6 +30,9 @@ SYMBOLIC = (
     "dimension as dynamic, and the neuron compiler has no dynamic shapes. Use torch.compile(dynamic=False), or "
     "pad or bucket the inputs."
 )
+RANDOM_STATE = "rng_state_output"
+"""How torch's partitioner names the state of a generator that a backward graph is given: always as
+long, but torch marks its length as dynamic."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,8 @@ def _symbolic_dimension(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> s
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     for position, value in enumerate(inputs):
         name = placeholders[position].name if position < len(placeholders) else f"input {position}"
+        if name.startswith(RANDOM_STATE):
+            continue
         if isinstance(value, torch.SymInt):
             return f"{name} is {value}"
         if isinstance(value, torch.Tensor):

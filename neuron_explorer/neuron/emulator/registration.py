@@ -12,7 +12,7 @@ from types import ModuleType
 
 import torch
 
-from neuron_explorer.neuron.emulator import Settings, device_module, distributed, package, shutdown
+from neuron_explorer.neuron.emulator import Settings, device_module, distributed, package, recomputing, shutdown
 
 
 def register(native: ModuleType, settings: Settings) -> None:
@@ -27,4 +27,5 @@ def register(native: ModuleType, settings: Settings) -> None:
     )
     distributed.register()
     package.install(native, settings)
+    recomputing.teach_torch()
     atexit.register(shutdown.wait_for_backward_threads)

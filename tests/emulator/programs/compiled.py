@@ -110,3 +110,22 @@ def check_random_numbers():
     torch._dynamo.reset()
     compiled = torch.compile(lambda v: torch.nn.functional.dropout(v, 0.5), backend="neuron")
     assert compiled(torch.ones(3, device=DEVICE)).is_neuron
+
+
+def check_recomputing_draws_the_same():
+    """Compiled, with activations that are computed again: attention and dropout, as without."""
+    torch._dynamo.reset()
+
+    def attend(x):
+        y = torch.nn.functional.scaled_dot_product_attention(x, x, x)
+        return torch.nn.functional.dropout(y.sin(), 0.5).sin()
+
+    def gradient(function):
+        torch.manual_seed(3)
+        x = torch.ones(1, 1, 4, 8).cumsum(2).to(DEVICE).requires_grad_()
+        function(x).pow(2).sum().backward()
+        return x.grad.cpu()
+
+    checkpoint = torch.utils.checkpoint.checkpoint
+    compiled = torch.compile(lambda x: checkpoint(attend, x, use_reentrant=False), backend="neuron")
+    torch.testing.assert_close(gradient(compiled), gradient(attend))

@@ -1,6 +1,7 @@
 """Models train to what they train to on the CPU."""
 
 import copy
+import warnings
 
 import torch
 from torch import nn
@@ -36,6 +37,27 @@ def check_layers():
             alike(layer, copy.deepcopy(layer).to(DEVICE), (x,))
         except Exception as error:
             raise AssertionError(f"{layer}: {error}") from error
+
+
+def check_group_norm_of_channels_last():
+    torch.manual_seed(0)
+    layer = nn.GroupNorm(2, 4)
+    x = torch.randn(2, 4, 3, 5).to(memory_format=torch.channels_last).requires_grad_()
+    ours, y = copy.deepcopy(layer).to(DEVICE), x.detach().to(DEVICE).requires_grad_()
+    layer(x).pow(2).sum().backward()
+    ours(y).pow(2).sum().backward()
+    torch.testing.assert_close(x.grad, y.grad.cpu(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(layer.weight.grad, ours.weight.grad.cpu(), rtol=1e-4, atol=1e-4)
+
+
+def check_losses_do_not_warn():
+    a, b = torch.randn(2, 3), torch.randn(2, 3)
+    for loss in (nn.functional.mse_loss, nn.functional.smooth_l1_loss, nn.functional.l1_loss):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            value = loss(a.to(DEVICE), b.to(DEVICE))
+        assert value.shape == ()
+        torch.testing.assert_close(value.cpu(), loss(a, b))
 
 
 def check_running_statistics():
