@@ -305,10 +305,11 @@ def sentence(costs: CompileCosts) -> str:
         return f"Compilation was not observed: {costs.reason}."
     if not costs.compiles and not costs.eager:
         return "Nothing was compiled."
-    text = f"{q.plural(costs.compiles, 'compilation')}"
+    text = q.plural(costs.compiles, "compilation")
     if costs.recompiles:
         text += f", {costs.recompiles:,} of them again"
-    text += f", {q.duration(costs.cost_ns)}"
+    if costs.compiles and (costs.eager or costs.cost_ns != costs.wall_ns):
+        text += f", {q.duration(costs.cost_ns)} in sum"
     if costs.eager:
         text += f"; {q.plural(costs.eager, 'artifact')} of eager operators, {q.duration(costs.eager_ns)}"
     return text + f"; {q.share(costs.share_of_run)} of the run."

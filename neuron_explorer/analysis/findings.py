@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from neuron_explorer.analysis import quantity as q
 
 if TYPE_CHECKING:
+    from neuron_explorer.analysis.alert import Alert, Alerts
     from neuron_explorer.analysis.bottlenecks import Row, Table
     from neuron_explorer.analysis.facts import RunFacts
     from neuron_explorer.analysis.phases import Breakdown
@@ -30,6 +31,9 @@ MANY_LAUNCHES: Final = 200
 SMALL_LAUNCH_NS: Final = 20_000
 MANY_SHARE: Final = 0.10
 UNEXPLAINED_LINES: Final = 0.05
+MOST_ALERTS: Final = 2
+ALERT_WEIGHT: Final = 0.3
+"""A high alert comes before lines that take less: its cost grows with every further shape or value."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Finding:
 
     ``level``: ``problem`` (the figures may mislead), ``cost`` (time that could go) or
     ``note``. ``gain``: the bound in words, "" when there is none. ``weight`` orders them.
-    ``step``: the step to look at, -1 for none.
+    ``step``: the step to look at, -1 for none. ``alert``: id of the alert that it is.
     """
 
     key: str
@@ -50,12 +54,19 @@ class Finding:
     file: str = ""
     line: int = -1
     step: int = -1
+    alert: str = ""
 
 
-def findings(facts: RunFacts, steps: StepTimes, breakdown: Breakdown, lines: Table) -> tuple[Finding, ...]:
-    """The findings, most important first; empty where nothing stands out."""
+def findings(
+    facts: RunFacts, steps: StepTimes, breakdown: Breakdown, lines: Table, alerts: Alerts | None = None
+) -> tuple[Finding, ...]:
+    """The findings, most important first; empty where nothing stands out.
+
+    ``alerts``: the worst of them are findings, too.
+    """
     found = [
         *_incomplete(facts),
+        *_alerts(alerts),
         *_waits(breakdown, lines),
         *_dominant_line(breakdown, lines),
         *_small_launches(breakdown, lines),
@@ -66,6 +77,28 @@ def findings(facts: RunFacts, steps: StepTimes, breakdown: Breakdown, lines: Tab
     order = {"problem": 0, "cost": 1, "note": 2}
     found.sort(key=lambda f: (order[f.level], -f.weight, f.key))
     return tuple(found[:MOST])
+
+
+def _alerts(found: Alerts | None) -> list[Finding]:
+    """What is mild is left to the list of alerts."""
+    worst: dict[tuple[str, int], Alert] = {}
+    for alert in found.alerts if found else ():
+        if alert.severity != "low":
+            worst.setdefault((alert.file, alert.line), alert)
+    return [
+        Finding(
+            f"alert_{a.kind}",
+            "cost",
+            a.title,
+            a.advice,
+            f"up to {q.share(a.share)} of the run" if a.share > 0 else "",
+            max(a.share, ALERT_WEIGHT if a.severity == "high" else 0.0),
+            a.file,
+            a.line,
+            alert=a.id,
+        )
+        for a in list(worst.values())[:MOST_ALERTS]
+    ]
 
 
 def _of(breakdown: Breakdown) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from neuron_explorer.analysis.compile_time import compile_time
 from neuron_explorer.analysis.selection import ENGINE_CALLS, WORK_KINDS, Selection, kinds_sql, lanes, select
 
 if TYPE_CHECKING:
@@ -96,11 +97,18 @@ def time_by_phase(trace: Trace, period: str = "auto", selection: Selection | Non
     for key, inside in _inside_data_wait(trace, on_main).items():
         ns[key] = ns.get(key, 0) - inside
         ns["data_wait"] = ns.get("data_wait", 0) + inside
+    compiled = compile_time(trace, sel, lane)
+    if compiled.compilations:
+        ns["compile"] = ns.get("compile", 0) + _length(compiled.free)
+        events["compile"] = events.get("compile", 0) + compiled.compilations
+        for kind, name, phase, taken in compiled.around:
+            key = _key(kind, "backward" if name.startswith("autograd::engine::") else phase)
+            ns[key] = max(ns.get(key, 0) - taken, 0)
     whole = sel.whole_ns
     notes = []
     left = whole - sum(ns.values())
     if left > 0:
-        beside, numbers = _beside(trace, sel, lane)
+        beside, numbers = _beside(trace, sel, lane, compiled.free)
         for key, overlap in beside.items():
             taken = min(overlap, left)
             if taken > 0:
@@ -157,8 +165,10 @@ def _inside_data_wait(trace: Trace, on_main: str) -> dict[str, int]:
     return inside
 
 
-def _beside(trace: Trace, sel: Selection, lane: int) -> tuple[dict[str, int], dict[str, int]]:
-    """What went on while the main thread ran no operator: ns and events by part."""
+def _beside(
+    trace: Trace, sel: Selection, lane: int, compiling: list[Interval]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """What went on while the main thread ran no operator and compiled nothing: ns and events by part."""
     other_lanes = [x for x in sel.host_lanes if x != lane]
     steady = " AND period = 'steady'" if sel.period == "steady" else ""
     backward: list[Interval] = []
@@ -181,6 +191,7 @@ def _beside(trace: Trace, sel: Selection, lane: int) -> tuple[dict[str, int], di
             f"lane = {lane} AND {kinds_sql(_EXPLAINING)}{steady} AND duration > 0 AND depth > 0 "
             f"AND parent IN (SELECT id FROM events WHERE lane = {lane} AND kind = 'range')",
         )
+        + compiling
     )
     free_collector = _subtract(_union(collector), busy)
     free_backward = _subtract(_subtract(_union(backward), busy), free_collector)

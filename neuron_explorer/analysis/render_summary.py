@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.markdown import code, escaped, markdown_table
 from neuron_explorer.analysis.plain import plain, short_file
+from neuron_explorer.analysis.render_alerts import alerts_markdown, alerts_section, compiling_section
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,6 +64,8 @@ def render_text(data: Mapping[str, Any], *, width: int | None = None, color: boo
     )  # fmt: skip
     _head(console, data)
     _findings(console, data)
+    alerts_section(console, data)
+    compiling_section(console, data)
     _step(console, data)
     _lines(console, data)
     _ops(console, data)
@@ -370,6 +373,7 @@ def render_markdown(data: Mapping[str, Any]) -> str:
         out.append(f"- **{escaped(f['title'])}**{gain}: {escaped(f['evidence'])}{place}")
     if not data["findings"]:
         out.append("Nothing stands out: no line, wait or step passes a threshold.")
+    out += alerts_markdown(data)
     title = "A steady step" if per_step else "The run"
     figure = q.duration(steps["median_ns"]) + f", median of {steps['steady']}" if steps["enough"] and per_step else ""
     out += ["", f"## {title}", ""]

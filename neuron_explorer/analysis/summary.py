@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from neuron_explorer.analysis.alert import Alerts
+from neuron_explorer.analysis.alerts import alerts
 from neuron_explorer.analysis.bottlenecks import Row, Table, by_line, by_module, by_op
+from neuron_explorer.analysis.compile_costs import CompileCosts, compile_costs, sentence
+from neuron_explorer.analysis.compile_events import compile_events
 from neuron_explorer.analysis.facts import LOSS_COUNTS, run_facts
 from neuron_explorer.analysis.findings import findings
 from neuron_explorer.analysis.phases import time_by_phase
@@ -33,6 +37,8 @@ def summary(trace: Trace, *, period: str = "auto", top: int = 10) -> dict[str, A
     lines = by_line(trace, selection=selection)
     ops = by_op(trace, selection=selection)
     modules = by_module(trace, selection=selection)
+    compiled = compile_events(trace)
+    found = alerts(trace, events=compiled)
     return {
         "summary_version": SUMMARY_VERSION,
         "run": {
@@ -99,7 +105,9 @@ def summary(trace: Trace, *, period: str = "auto", top: int = 10) -> dict[str, A
             "outside_steps_events": breakdown.outside_events,
             "note": breakdown.note,
         },
-        "findings": [asdict(f) for f in findings(facts, steps, breakdown, lines)],
+        "findings": [asdict(f) for f in findings(facts, steps, breakdown, lines, found)],
+        "alerts": _alerts(found, top),
+        "compilation": _compilation(compile_costs(trace, events=compiled), top),
         "lines": _table(lines, top),
         "ops": _table(ops, top),
         "modules": _table(modules, top),
@@ -109,6 +117,24 @@ def summary(trace: Trace, *, period: str = "auto", top: int = 10) -> dict[str, A
         },
         "not_observed": [{"what": c.name, "reason": c.reason} for c in facts.not_observed],
     }
+
+
+def _alerts(found: Alerts, top: int) -> dict[str, Any]:
+    return {
+        "observed": found.observed,
+        "reason": found.reason,
+        "limits": list(found.limits),
+        "counts": found.counts(),
+        "total": len(found.alerts) + found.left_out,
+        "rows": [asdict(alert) for alert in found.alerts[:top]],
+        "notes": list(found.notes),
+    }
+
+
+def _compilation(costs: CompileCosts, top: int) -> dict[str, Any]:
+    table = asdict(costs)
+    table["functions"] = [{k: v for k, v in f.items() if k != "events"} for f in table["functions"][:top]]
+    return table | {"text": sentence(costs)}
 
 
 def _table(table: Table, top: int) -> dict[str, Any]:

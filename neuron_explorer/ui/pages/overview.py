@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dash import ClientsideFunction, Input, Output, State, html
 
 from neuron_explorer.analysis import quantity as q
+from neuron_explorer.analysis.alerts import alerts
 from neuron_explorer.analysis.bottlenecks import Table, by_line
 from neuron_explorer.analysis.facts import RunFacts, run_facts
 from neuron_explorer.analysis.findings import Finding, findings
@@ -49,7 +50,8 @@ def data(trace: Trace, search: Search) -> OverviewData:
     steps = cached(trace, step_times)
     breakdown = cached(trace, time_by_phase, period)
     lines = cached(trace, by_line, period)
-    return OverviewData(facts, selection, steps, breakdown, lines, findings(facts, steps, breakdown, lines))
+    found = cached(trace, alerts)
+    return OverviewData(facts, selection, steps, breakdown, lines, findings(facts, steps, breakdown, lines, found))
 
 
 def layout(trace_id: str, trace: Trace, search: Search) -> Any:
