@@ -421,7 +421,7 @@ class Compilations:
                  ("graph_node_count", "graph_input_count", "shape_env_guard_count", "cache_size",
                   "accumulated_cache_size", "dynamo_compile_time_before_restart_us", "guard_latency_us",
                   "inductor_fx_remote_cache_hit_count", "num_graph_breaks")}  # fmt: skip
-        more["facts"] = {name: value for name, value in facts.items() if isinstance(value, int)}
+        more["facts"] = {name: value for name, value in facts.items() if isinstance(value, int) and value > 0}
         for reason in getattr(metrics, "restart_reasons", None) or ():
             if isinstance(reason, str) and reason not in opened.restarts:
                 opened.restarts.append(reason)

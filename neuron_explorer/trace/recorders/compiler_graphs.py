@@ -80,7 +80,8 @@ def _innermost(text: str, places: Places) -> Place | None:
     return (users or found or [None])[-1]
 
 
-_MODULE_STEP = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.([A-Za-z_]\w*)")
+_ROOT = re.compile(r"^[A-Z]\['[^']*'\]")
+_MODULE_STEP = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
 
 
 def _module(node: Any) -> str:
@@ -90,9 +91,8 @@ def _module(node: Any) -> str:
         return ""
     last = next(reversed(stack.values()))
     path = last[0] if isinstance(last, tuple) and last and isinstance(last[0], str) else ""
-    _, _, path = path.partition("L['self']") if path.startswith("L['self']") else ("", "", path)
-    steps = [a or b or c for a, b, c in _MODULE_STEP.findall(path)]
-    return ".".join(step for step in steps if step not in ("_modules", "_orig_mod")) if steps else path
+    steps = [a or b or c for a, b, c in _MODULE_STEP.findall(_ROOT.sub("", path))]
+    return ".".join(step for step in steps if step not in ("_modules", "_orig_mod"))
 
 
 def _shapes(value: Any) -> tuple[str, str]:

@@ -21,6 +21,7 @@ __all__ = ["found_value", "with_found_value"]
 
 _MAX_TEXT: Final = 120
 _PLAIN: Final = (bool, int, float, complex, type(None), type(Ellipsis))
+_OTHER: Final = {"True": "False", "False": "True"}
 _LOCAL: Final = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
 _COMMENT: Final = re.compile(r"\s{2,}#.*", re.DOTALL)
 
@@ -37,7 +38,10 @@ def with_found_value(reason: Reason, local: Mapping[str, Any], outside: Mapping[
         actual = found_value(reason, local, outside)
     except Exception:
         return reason
-    return replace(reason, actual=actual) if actual and actual != reason.expected else reason
+    if not actual or actual == reason.expected:
+        return reason
+    expected = reason.expected or (_OTHER.get(actual, "") if reason.cause == "grad_mode" else "")
+    return replace(reason, actual=actual, expected=expected)
 
 
 def found_value(reason: Reason, local: Mapping[str, Any], outside: Mapping[str, Any]) -> str:
@@ -243,11 +247,11 @@ def _type_name(kind: type) -> str:
 def _global_state(text: str) -> str:
     torch = sys.modules["torch"]
     if "grad_mode" in text:
-        return f"grad mode {torch.is_grad_enabled()}"
+        return str(torch.is_grad_enabled())
     if "num_threads" in text:
-        return f"{torch.get_num_threads()} threads"
+        return str(torch.get_num_threads())
     if "deterministic" in text:
-        return f"deterministic algorithms {torch.are_deterministic_algorithms_enabled()}"
+        return str(torch.are_deterministic_algorithms_enabled())
     if "default_dtype" in text:
         return str(torch.get_default_dtype())
     return ""
