@@ -65,7 +65,8 @@ def profile(
     ``stop()``, ``path``, ``stats`` and ``error``. One recording at a time in a process.
 
     Args:
-        path: The trace file (Parquet). ``{rank}`` in it stands for the distributed rank.
+        path: The trace file (Parquet), or a directory with a final slash. ``{rank}`` in it stands for the
+            distributed rank; without it each of several ranks writes ``trace.rank0.parquet`` and so on.
         overwrite: Replace an existing file, and the remains of an interrupted recording.
         schedule: Which steps to record, see :func:`schedule`; needs ``prof.step()``.
         stacks: Record the Python stack of every event, and with it source lines and modules.

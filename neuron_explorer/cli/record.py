@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -84,7 +83,16 @@ def record(
         str | None,
         typer.Option("-m", metavar="MODULE", help="Run a module, as `python -m` does.", show_default=False),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The trace to write.")] = Path("trace.parquet"),
+    output: Annotated[
+        str,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="PATH",
+            help="The trace to write, or a directory with a final slash. {rank} stands for the distributed rank; "
+            "each of several ranks writes its own trace (trace.rank0.parquet).",
+        ),
+    ] = "trace.parquet",
     force: Annotated[bool, typer.Option("-f", "--force", help="Overwrite an existing trace.")] = False,
     user_code: Annotated[
         list[str] | None,

@@ -12,8 +12,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from neuron_explorer.record import ranks
 from neuron_explorer.record.on_import import when_imported
+
+if TYPE_CHECKING:
+    from neuron_explorer.record.plan import RunPlan
 
 SPOOL_VARIABLE = "NEURON_EXPLORER_SPOOL"
 EMULATE_VARIABLE = "NEURON_EXPLORER_EMULATE"
@@ -32,6 +37,12 @@ def announce_emulation() -> None:
     _enter_the_path()
 
 
+def announce_ranks(plan: str) -> None:
+    """Make the ranks that a launcher starts from now on record themselves, by ``ranks.plan_for_ranks``."""
+    os.environ[ranks.RANKS_VARIABLE] = plan
+    _enter_the_path()
+
+
 def _enter_the_path() -> None:
     former = os.environ.get("PYTHONPATH")
     entries = former.split(os.pathsep) if former else []
@@ -40,9 +51,10 @@ def _enter_the_path() -> None:
 
 
 def withdraw() -> None:
-    """Undo :func:`announce` and :func:`announce_emulation`."""
+    """Undo what this process announced."""
     os.environ.pop(SPOOL_VARIABLE, None)
     os.environ.pop(EMULATE_VARIABLE, None)
+    os.environ.pop(ranks.RANKS_VARIABLE, None)
     entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(SITE_DIRECTORY) in entries:
         entries.remove(str(SITE_DIRECTORY))
@@ -62,7 +74,9 @@ def is_multiprocessing_child(original_argv: list[str]) -> bool:
 def start_in_child() -> None:
     """Called by ``sitecustomize``: what this process is to do once torch is there."""
     spool = os.environ.get(SPOOL_VARIABLE)
-    recorded = bool(spool) and os.path.isdir(str(spool)) and is_multiprocessing_child(sys.orig_argv)
+    spawned = is_multiprocessing_child(sys.orig_argv)
+    recorded = bool(spool) and os.path.isdir(str(spool)) and spawned
+    rank = ranks.is_rank(os.environ) and not spawned
     emulated = EMULATE_VARIABLE in os.environ
     if emulated:
         from neuron_explorer.neuron.emulator.package_first import offer_package
@@ -70,6 +84,14 @@ def start_in_child() -> None:
         offer_package()
     if recorded or emulated:
         when_imported("torch", lambda: _start(Path(str(spool)) if recorded else None, emulated))
+    if rank:
+        ranks.start_rank(_record_rank)
+
+
+def _record_rank(plan: RunPlan) -> None:
+    from neuron_explorer.record.runner import record_this_process
+
+    record_this_process(plan)
 
 
 def _start(spool: Path | None, emulated: bool) -> None:

@@ -19,12 +19,12 @@ from typing import Any
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.neuron.emulator import EmulatorError, enable, refuse_to_replace
 from neuron_explorer.neuron.emulator.package_first import offer_package
-from neuron_explorer.record import children
+from neuron_explorer.record import children, ranks
 from neuron_explorer.record.on_import import when_imported
 from neuron_explorer.record.plan import RunPlan
 from neuron_explorer.record.program import Program, ProgramError, load_module, load_script, replace_main
-from neuron_explorer.trace.environment import rank_and_world_size
-from neuron_explorer.trace.output import check_output, output_path, spool_path
+from neuron_explorer.trace.environment import rank_and_world_size, restart_count
+from neuron_explorer.trace.output import check_output, make_directory, output_path, spool_path
 from neuron_explorer.trace.session import disabled
 
 _OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
@@ -37,7 +37,7 @@ def run_recorded(plan: RunPlan) -> int:
     trace cannot be written, and :class:`~neuron_explorer.neuron.emulator.EmulatorError` when
     the device that was asked for cannot be emulated.
     """
-    recording = Recording(plan)
+    recording = Launching(plan) if ranks.is_launcher(plan) else Recording(plan)
     # First in, last out: the program's own handlers are recorded too.
     atexit.register(recording.finish)
     when_imported("torch", recording.start)
@@ -58,6 +58,16 @@ def run_recorded(plan: RunPlan) -> int:
     return 0
 
 
+def record_this_process(plan: RunPlan) -> None:
+    """Record a process whose program Python is about to start, until it ends.
+
+    Raises :class:`~neuron_explorer.errors.OutputError` when the trace cannot be written.
+    """
+    recording = Recording(plan)
+    atexit.register(recording.finish)
+    when_imported("torch", recording.start)
+
+
 def _execute(program: Program) -> None:
     exec(program.code, program.main.__dict__)
 
@@ -67,12 +77,14 @@ class Recording:
 
     def __init__(self, plan: RunPlan) -> None:
         # Absolute, because programs change directory.
-        self.output = output_path(plan.output, rank_and_world_size()[0])
-        check_output(self.output, overwrite=plan.overwrite)
+        self._given = ranks.given_output(plan)
+        self._rank, self._world_size = rank_and_world_size()
+        self.output = output_path(self._given, self._rank, self._world_size, restart_count())
+        self._check(plan)
         if plan.emulate:
             refuse_to_replace()
             offer_package()
-        self._emulate = plan.emulate
+        self._plan = plan
         self._shown = _relative(self.output)
         self.program_started = False
         self.interrupted = False
@@ -81,22 +93,30 @@ class Recording:
         self._failed = False
         self._pid = os.getpid()
 
+    def _check(self, plan: RunPlan) -> None:
+        make_directory(self._given)
+        check_output(self.output, overwrite=plan.overwrite)
+
     def start(self) -> None:
         """Begin to record. A failure is said, and the program goes on."""
         import neuron_explorer
 
-        if self._emulate:
+        if self._plan.emulate:
             self._start_emulation()
         try:
-            profile = neuron_explorer.profile(self.output, **self._settings)
+            profile = neuron_explorer.profile(self._given, **self._settings)
+            profile.says_where = False
             profile.start()
         except (NeuronExplorerError, ValueError) as error:
             self._failed = True
-            _say(f"this run is not recorded: {error}")
+            who = f"rank {self._rank}" if self._plan.launched else "this run"
+            _say(f"{who} is not recorded: {error}")
             return
         self._profile = profile
         if not disabled():
             children.announce(spool_path(self.output))
+            if self._world_size == 1 and not self._plan.launched:
+                children.announce_ranks(ranks.plan_for_ranks(self._plan))
 
     def _start_emulation(self) -> None:
         try:
@@ -130,10 +150,33 @@ class Recording:
             _say("recording is off (NEURON_EXPLORER_DISABLE is set); no trace was written")
             return
         self._profile.stop()  # nothing to do where the session's own handler came first
-        if self._profile.result is not None:
+        if self._profile.result is not None and self._rank == 0 and not self._plan.launched:
             events = self._profile.result.events
+            of = f", rank 0 of {self._world_size}; each writes its own" if self._world_size > 1 else ""
             look = f"nxplorer serve {shlex.quote(self._shown)}"
-            _say(f"wrote {self._shown}: {events:,} events; look at it with: {look}")
+            _say(f"wrote {self._shown}: {events:,} events{of}; look at it with: {look}")
+
+
+class Launching(Recording):
+    """The run of a launcher: its ranks are recorded, it is not."""
+
+    def _check(self, plan: RunPlan) -> None:
+        self._launch = ranks.Launch(plan, _relative)
+
+    def start(self) -> None:
+        """Let the ranks, which the launcher starts, record themselves."""
+        if self._plan.emulate:
+            self._start_emulation()  # builds the device once, not in every rank
+        if not disabled():
+            children.announce_ranks(ranks.plan_for_ranks(self._plan))
+
+    def _write(self) -> None:
+        children.withdraw()
+        if disabled():
+            _say("recording is off (NEURON_EXPLORER_DISABLE is set); no trace was written")
+        elif self.program_started and not self._failed:
+            for line in self._launch.report():
+                _say(line)
 
 
 def _relative(path: Path) -> str:

@@ -13,7 +13,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["device_facts", "facts", "rank_and_world_size", "script_name", "user_code_rules", "versions"]
+__all__ = [
+    "device_facts", "facts", "rank_and_world_size", "restart_count", "script_name", "user_code_rules", "versions",
+]  # fmt: skip
 
 
 def facts(user_code: Sequence[str] | None) -> dict[str, Any]:
@@ -77,6 +79,11 @@ def rank_and_world_size() -> tuple[int, int]:
     except Exception:  # a half-initialised process group must not stop a recording
         pass
     return _int_from_environment("RANK", 0), max(1, _int_from_environment("WORLD_SIZE", 1))
+
+
+def restart_count() -> int:
+    """How often torchrun has started this process's group again."""
+    return _int_from_environment("TORCHELASTIC_RESTART_COUNT", 0)
 
 
 def script_name() -> str | None:

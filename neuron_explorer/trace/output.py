@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from pathlib import Path
 
 from neuron_explorer.errors import OutputError
 
-__all__ = ["check_output", "claim_spool", "mapping_is_safe", "output_path", "spool_path"]
+__all__ = ["check_output", "claim_spool", "make_directory", "mapping_is_safe", "output_path", "spool_path"]
 
 # Shared mappings lose data, or end the program with SIGBUS, when such a server goes away.
 _NETWORK_FILE_SYSTEMS = frozenset(
@@ -21,14 +22,70 @@ _NETWORK_FILE_SYSTEMS = frozenset(
 )  # fmt: skip
 
 
-def output_path(path: str | os.PathLike[str], rank: int) -> Path:
-    """The absolute path of the trace: a program that changes directory still finds it."""
+def output_path(path: str | os.PathLike[str], rank: int, world_size: int = 1, attempt: int = 0) -> Path:
+    """The absolute path of the trace: a program that changes directory still finds it.
+
+    No two ranks share a name. ``{rank}`` in ``path`` stands for the rank. Without it, a rank of
+    several writes ``trace.rank0.parquet`` for ``trace.parquet`` (a name that says ``rank0`` by
+    itself stays), and ``run/rank0.parquet`` for the directory ``run/``. When the launcher starts
+    the ranks again (``attempt`` > 0), the name says that too.
+    """
+    return Path(os.path.abspath(_named(_text(path), str(rank), world_size, attempt)))
+
+
+def is_directory_name(path: str | os.PathLike[str], world_size: int = 1) -> bool:
+    """Whether the traces go into the directory ``path``."""
+    text = _text(path)
+    return text.endswith(("/", os.sep)) or (world_size > 1 and os.path.isdir(text))
+
+
+def make_directory(path: str | os.PathLike[str]) -> None:
+    """Create the directory that ``path`` names, if it ends as one. Raises ``OutputError``."""
+    if not is_directory_name(path):
+        return
+    directory = os.path.abspath(_text(path))
+    try:
+        os.mkdir(directory)
+    except FileExistsError:
+        if not os.path.isdir(directory):
+            raise OutputError(f"{directory} is not a directory; choose another path for the trace.") from None
+    except OSError as error:
+        raise OutputError(
+            f"The directory {directory} cannot be created: {error.strerror or error}; choose another path."
+        ) from None
+
+
+def rank_outputs(path: str | os.PathLike[str]) -> dict[int, list[Path]]:
+    """The traces that ranks wrote for ``path``, and what interrupted recordings left, by rank."""
+    mark = "\1"
+    pattern = Path(os.path.abspath(_named(_text(path), mark, 2, 0)))
+    end = re.escape(pattern.suffix)
+    name = re.escape(pattern.name).removesuffix(end).replace(mark, r"(\d+)")
+    found: dict[int, list[Path]] = {}
+    if mark in pattern.name and pattern.parent.is_dir():
+        for file in sorted(pattern.parent.iterdir()):
+            match = re.fullmatch(rf"{name}(?:\.attempt\d+)?{end}(?:\.spool)?", file.name)
+            if match is not None:
+                found.setdefault(int(match[1]), []).append(file)
+    return dict(sorted(found.items()))
+
+
+def _text(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if not isinstance(text, str) or text == "":
         raise OutputError(f"The trace needs a file name (such as 'trace.parquet'), not {path!r}.")
     if "\0" in text:
         raise OutputError("The trace's file name holds a null character; choose another path.")
-    return Path(os.path.abspath(text.replace("{rank}", str(rank))))
+    return text
+
+
+def _named(text: str, rank: str, world_size: int, attempt: int) -> str:
+    again = f".attempt{attempt}" if attempt > 0 and world_size > 1 else ""
+    if is_directory_name(text, world_size):
+        return os.path.join(text.replace("{rank}", rank), f"rank{rank}{again}.parquet")
+    named = "{rank}" in text or re.search(rf"rank[-_]?0*{re.escape(rank)}(?!\d)", text) is not None
+    stem, suffix = os.path.splitext(text.replace("{rank}", rank))
+    return f"{stem}{'' if named or world_size < 2 else f'.rank{rank}'}{again}{suffix}"
 
 
 def spool_path(output: Path) -> Path:

@@ -85,6 +85,8 @@ class Profile:
         self._settings = settings or Settings()
         self._rank, self._world_size = environment.rank_and_world_size()
         self._output = output.output_path(path, self._rank, self._world_size, environment.restart_count())
+        self.says_where = True  # rank 0 of several says what it wrote, where the name was derived
+        self._derived = "{rank}" not in os.fspath(path)
         self._error: Exception | None = None
         self._result: ConvertResult | None = None
         self._stats: dict[str, Any] = {}
@@ -362,6 +364,14 @@ class Profile:
             )
         else:
             self._warn_when_nothing_was_active()
+            self._say_where()
+
+    def _say_where(self) -> None:
+        if self.says_where and self._derived and self._world_size > 1 and self._rank == 0:
+            print(
+                f"neuron-explorer: rank 0 of {self._world_size} wrote {self._output}; each rank writes its own trace",
+                file=sys.stderr,
+            )
 
     def _warn_when_nothing_was_active(self) -> None:
         if self._schedule is None or self._ever_recorded:

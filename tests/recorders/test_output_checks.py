@@ -92,6 +92,63 @@ def test_rank_in_the_name(tmp_path, monkeypatch):
     assert neuron_explorer.profile(tmp_path / "trace-{rank}.parquet").path.name == "trace-3.parquet"
 
 
+@pytest.mark.parametrize(
+    ("given", "rank", "attempt", "name"),
+    [
+        ("trace.parquet", 0, 0, "trace.rank0.parquet"),
+        ("trace.parquet", 11, 2, "trace.rank11.attempt2.parquet"),
+        ("run/", 3, 0, "run/rank3.parquet"),
+        ("run/", 3, 1, "run/rank3.attempt1.parquet"),
+        ("run-{rank}/", 3, 0, "run-3/rank3.parquet"),
+        ("{rank}.parquet", 3, 0, "3.parquet"),
+        ("{rank}.parquet", 3, 1, "3.attempt1.parquet"),
+        ("my_rank3.parquet", 3, 0, "my_rank3.parquet"),
+        ("rank-03.parquet", 3, 0, "rank-03.parquet"),
+        ("my_rank3.parquet", 1, 0, "my_rank3.rank1.parquet"),
+        ("rank1/t.parquet", 1, 0, "rank1/t.parquet"),
+        ("rank10.parquet", 1, 0, "rank10.rank1.parquet"),
+        ("rank10.parquet", 0, 0, "rank10.rank0.parquet"),
+        ("trace", 1, 0, "trace.rank1"),
+    ],
+)
+def test_one_name_a_rank(given, rank, attempt, name, tmp_path):
+    assert output.output_path(f"{tmp_path}/{given}", rank, 16, attempt) == tmp_path / name
+
+
+def test_one_process_has_the_name_that_it_asked_for(tmp_path):
+    assert output.output_path(tmp_path / "trace.parquet", 0, 1, 3) == tmp_path / "trace.parquet"
+    assert output.output_path(f"{tmp_path}/run/", 0) == tmp_path / "run" / "rank0.parquet"
+
+
+def test_a_directory_that_exists_holds_the_traces_of_all_ranks(tmp_path):
+    assert output.output_path(tmp_path, 2, 4) == tmp_path / "rank2.parquet"
+
+
+def test_a_directory_is_created_and_its_parents_are_not(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert neuron_explorer.profile(f"{tmp_path}/run/").path == tmp_path / "run" / "rank1.parquet"
+    assert (tmp_path / "run").is_dir()
+    with pytest.raises(OutputError, match="cannot be created"):
+        neuron_explorer.profile(f"{tmp_path}/no/run/")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="is not a directory"):
+        neuron_explorer.profile(f"{tmp_path}/file/")
+
+
+def test_what_ranks_wrote(tmp_path):
+    for name in ("a.rank0.parquet", "a.rank10.parquet", "a.rank2.attempt1.parquet", "a.rank2.parquet.spool",
+                 "a.rankx.parquet", "b.rank1.parquet", "a.parquet"):  # fmt: skip
+        (tmp_path / name).write_text("")
+    found = output.rank_outputs(tmp_path / "a.parquet")
+    assert {rank: [path.name for path in paths] for rank, paths in found.items()} == {
+        0: ["a.rank0.parquet"],
+        2: ["a.rank2.attempt1.parquet", "a.rank2.parquet.spool"],
+        10: ["a.rank10.parquet"],
+    }
+    assert list(output.rank_outputs(tmp_path / "a.rank{rank}.parquet")) == [0, 2, 10]
+
+
 def leave_spool(path, pid, start_unix_ns):
     spool = output.spool_path(path)
     spool.mkdir()

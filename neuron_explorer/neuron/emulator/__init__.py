@@ -153,7 +153,7 @@ def _choose(
     cache_folder: Path | str | None,
 ) -> Settings:
     environment = os.environ.get
-    count = devices if devices is not None else _whole("DEVICES", 2)
+    count = devices if devices is not None else _whole("DEVICES", max(2, min(_local_ranks(), MAX_DEVICES)))
     memory = memory_bytes if memory_bytes is not None else _whole("MEMORY", 12 << 30)
     if not 1 <= count <= MAX_DEVICES:
         raise EmulatorError(f"the emulator has 1 to {MAX_DEVICES} devices, not {count}")
@@ -167,6 +167,12 @@ def _choose(
         raise EmulatorError(f"dynamic is 'error' or 'specialise', not {symbolic!r}")
     folder = cache_folder or environment("NEURON_EXPLORER_EMULATOR_CACHE") or None
     return Settings(count, memory, names, symbolic, Path(folder) if folder else None)
+
+
+def _local_ranks() -> int:
+    """Number of ranks that torchrun started on this machine: each takes a device."""
+    text = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return int(text) if text.isdecimal() else 1
 
 
 def _whole(name: str, default: int) -> int:

@@ -33,11 +33,15 @@ def _record():
             sys.path.remove(package_root)
 
 
-if "NEURON_EXPLORER_EMULATE" in os.environ or (
-    "NEURON_EXPLORER_SPOOL" in os.environ
-    and any(
-        word == "--multiprocessing-fork" or word.startswith("from multiprocessing.forkserver import main")
-        for word in getattr(sys, "orig_argv", [])
+if (
+    "NEURON_EXPLORER_EMULATE" in os.environ
+    or ("NEURON_EXPLORER_RANKS" in os.environ and "RANK" in os.environ)
+    or (
+        "NEURON_EXPLORER_SPOOL" in os.environ
+        and any(
+            word == "--multiprocessing-fork" or word.startswith("from multiprocessing.forkserver import main")
+            for word in getattr(sys, "orig_argv", [])
+        )
     )
 ):
     try:
