@@ -6,6 +6,7 @@ makes a whole trace of nothing else, for logs that are imported.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -111,11 +112,12 @@ def compile_rows(
     numbers = [_thread_numbers(recording, position) for position in positions]
     lanes: dict[tuple[int, int], int] = {}
     described = []
+    others = itertools.count(1)  # threads that ran no operator
     for n, position in enumerate(positions):
         table = tables[position]
         for thread in table.threads:
             lane = lanes[n, thread] = first_lane + len(lanes)
-            number, called = numbers[n].get(thread, (-1, f"thread {thread}"))
+            number, called = numbers[n].get(thread) or (-1, f"other thread {next(others)}")
             name = "compile" if len(table.threads) == 1 else f"compile · {called}"
             described.append((lane, position, name, number, thread))
     columns, start, which = columns_of(

@@ -218,11 +218,11 @@ def test_lanes_follow_the_threads_that_compile(recording):
     with one.trace() as trace:
         lanes = {lane["lane"]: lane["name"] for lane in trace.metadata["lanes"]}
         assert list(lanes.values()) == [
-            "main thread", "compile · main thread", "worker", "compile · worker", "compile · thread 9"
+            "main thread", "compile · main thread", "worker", "compile · worker", "compile · other thread 1"
         ]  # fmt: skip
         rows = trace.read(["kind", "lane", "depth", "thread"], kinds=["compile"]).to_pylist()
     assert [(lanes[r["lane"]], r["depth"], r["thread"]) for r in rows] == [
-        ("compile · main thread", 0, 0), ("compile · worker", 0, 1), ("compile · thread 9", 0, -1)
+        ("compile · main thread", 0, 0), ("compile · worker", 0, 1), ("compile · other thread 1", 0, -1)
     ]  # fmt: skip
 
 

@@ -53,6 +53,7 @@
         el("div", { class: "tl-name", title: event.name }, clipped(event.name || "unnamed", 400)),
         el("div", { class: "tl-sub" }, phase || event.kind, event.module ? [" · ", el("span", { class: "mono" }, clipped(event.module, 200))] : null),
         this.times(event),
+        nx.compilation(this.app, event),
         this.source(event),
         this.tensors(event),
         this.links(event),
@@ -62,13 +63,16 @@
 
     times(event) {
       const open = event.duration < 0;
-      const host = this.app.meta.asynchronous && event.kind !== "device" ? "host submit" : event.kind === "device" ? "device" : "host duration";
+      const compiles = event.kind === "compile" || event.kind === "recompile";
+      const instant = event.duration === 0 && Boolean(event.compilation);
+      const host = compiles ? "time to compile" : this.app.meta.asynchronous && event.kind !== "device" ? "host submit" : event.kind === "device" ? "device" : "host duration";
       return el("dl", { class: "tl-facts" },
-        ...fact(host, open ? "end not observed" : nx.duration(event.duration)),
-        ...(event.self >= 0 && !open ? fact(event.kind === "device" ? "self" : "self (host)", nx.duration(event.self)) : []),
+        ...(instant ? [] : fact(host, open ? "end not observed" : nx.duration(event.duration))),
+        ...(event.self >= 0 && !open && !instant && event.kind !== "recompile" ? fact(compiles ? "in no part" : event.kind === "device" ? "self" : "self (host)", nx.duration(event.self)) : []),
         ...fact("start", nx.time(event.start, Math.max(1, event.duration > 0 ? event.duration / 100 : 1000))),
         ...(event.step >= 0 ? fact("step", `${nx.count(event.step)}${event.period ? ", " + event.period : ""}`) : []),
         ...fact("lane", `${event.lane.name}${event.lane.process_name && event.lane.process_name !== "main" ? ", " + event.lane.process_name : ""}, depth ${event.lane.depth}`),
+        ...(event.compilation && event.compilation.facts ? event.compilation.facts : []).flatMap(([label, text]) => fact(label, text)),
         ...event.facts.flatMap(([label, text]) => fact(label, text)),
       );
     }
@@ -77,9 +81,9 @@
       const out = [];
       if (event.file && event.line > 0) {
         const short = event.file.split("/").pop();
-        const query = new URLSearchParams({ by: "line", file: event.file, line: event.line });
+        const query = new URLSearchParams({ file: event.file, line: event.line });
         out.push(el("h3", { class: "tl-h" }, "Source ",
-          el("a", { class: "tl-line", href: `/t/${encodeURIComponent(this.app.traceId)}/bottlenecks?${query}`, title: `${event.file}:${event.line}, in ${event.function || "?"}` }, `${clipped(short, 60)}:${event.line}`)));
+          el("a", { class: "tl-line", href: `/t/${encodeURIComponent(this.app.traceId)}/source?${query}`, title: `${event.file}:${event.line}, in ${event.function || "?"}` }, `${clipped(short, 60)}:${event.line}`)));
       } else {
         out.push(el("h3", { class: "tl-h" }, "Source"));
       }
@@ -113,6 +117,7 @@
         const when = link.after >= 0 ? `${nx.duration(link.after)} later` : `${nx.duration(-link.after)} earlier`;
         items.push(go(link, "↔", `${link.label}: ${clipped(nx.shortName(link.name), 80)}, ${when}`));
       }
+      if (event.launches) items.push(el("li", { class: "tl-children" }, `launched ${nx.count(event.launches.count)} ${event.launches.count === 1 ? "time" : "times"}, ${nx.duration(event.launches.total)} in all`));
       if (event.parent) items.push(go(event.parent, "↑", `parent: ${clipped(nx.shortName(event.parent.name), 80)}`));
       const children = event.children;
       if (children.count) {

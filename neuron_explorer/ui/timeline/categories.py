@@ -38,6 +38,8 @@ CATEGORIES: Final[tuple[Category, ...]] = (
     Category("device", "device execution"),
     Category("memory", "memory"),
     Category("warning", "warning"),
+    Category("recompile", "recompile", "both"),
+    Category("break", "graph break"),
 )
 INDEX: Final = {category.key: i for i, category in enumerate(CATEGORIES)}
 
@@ -51,8 +53,8 @@ _BY_KIND = {
     "collective": "collective",
     "copy": "copy",
     "compile": "compile",
-    "recompile": "compile",
-    "graph_break": "compile",
+    "recompile": "recompile",
+    "graph_break": "break",
     "fallback": "fallback",
     "data_wait": "wait",
     "sync": "sync",

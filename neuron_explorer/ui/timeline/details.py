@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.trace.schema import ATTRIBUTIONS
+from neuron_explorer.ui.timeline.compilation import compilation, compiled_by, launches
 from neuron_explorer.ui.timeline.events import brief, find, starting_at, step_from
 from neuron_explorer.ui.timeline.index import Index
 
@@ -21,6 +22,7 @@ CONTEXT_LINES: Final = 4
 MAX_FRAMES: Final = 200
 MAX_CHILDREN: Final = 6
 MAX_LINKS: Final = 6
+MAX_LAUNCHES: Final = 3
 MAX_TEXT: Final = 20_000
 _COLUMNS: Final = (
     "kind", "name", "start", "duration", "self", "id", "parent", "depth", "lane", "process", "thread",
@@ -49,6 +51,8 @@ def event_details(index: Index, trace: Trace, row: int) -> dict[str, Any] | None
     own = _placed(index, event, row)
     if own is None:
         return None
+    compiled = compilation(trace, event)
+    made = compiled_by(trace, event) if compiled is not None else -1
     return {
         **own,
         **{c: event[c] for c in ("kind", "module", "phase", "period", "function", "device", "compile_id")},
@@ -59,15 +63,17 @@ def event_details(index: Index, trace: Trace, row: int) -> dict[str, Any] | None
         "step": event["step"],
         "file": event["file"],
         "line": event["line"],
-        "attribution": _attribution(event["attribution"]),
+        "attribution": _attribution(event["attribution"]) if compiled is None else None,
         "lane": _lane(index, own["track"]),
-        "facts": _facts(event),
+        "facts": _facts(event, with_detail=compiled is None or "note" in compiled or not compiled),
+        "compilation": compiled,
+        "launches": launches(trace, made) if made >= 0 else None,
         "tensors": _tensors(event),
         "stack": _stack(trace, event["stack"]),
         "source": source_context(trace, event["file"], event["line"]),
         "parent": _parent(index, trace, event, own),
         "children": _children(index, trace, event, own["end"]),
-        "links": _links(index, trace, event),
+        "links": _links(index, trace, event, made),
         "same_line": _same_line(trace, event),
     }
 
@@ -167,8 +173,8 @@ def _children(index: Index, trace: Trace, event: dict[str, Any], end: int) -> di
     }
 
 
-def _links(index: Index, trace: Trace, event: dict[str, Any]) -> list[dict[str, Any]]:
-    """Forward ↔ backward, launch ↔ device."""
+def _links(index: Index, trace: Trace, event: dict[str, Any], compiled: int) -> list[dict[str, Any]]:
+    """Forward ↔ backward, launch ↔ device, launch ↔ compilation (``compiled``: the id of what was compiled)."""
     links: list[dict[str, Any]] = []
 
     def add(label: str, rows: list[dict[str, Any]]) -> None:
@@ -182,11 +188,20 @@ def _links(index: Index, trace: Trace, event: dict[str, Any]) -> list[dict[str, 
 
     correlation = event["correlation"]
     select = f"SELECT {_SHORT} FROM events WHERE"
-    if event["kind"] in ("launch", "device", "copy", "collective"):
+    if event["kind"] == "launch":
         if correlation >= 0:
-            other = "device execution" if event["kind"] == "launch" else "launch"
-            add(other, _rows(trace, f"{select} correlation = ? AND id <> ? ORDER BY \"start\" LIMIT {MAX_LINKS}",
-                             correlation, event["id"]))  # fmt: skip
+            add("compilation", _rows(trace, f"{select} id = ? LIMIT 1", correlation))
+        add("device execution", _rows(
+            trace, f"{select} correlation = ? AND kind IN ('device', 'link') ORDER BY \"start\" LIMIT {MAX_LINKS}",
+            event["id"],
+        ))  # fmt: skip
+    elif event["kind"] in ("device", "copy", "collective"):
+        if correlation >= 0:
+            add("launch", _rows(trace, f"{select} id = ? LIMIT 1", correlation))
+    elif compiled >= 0:
+        add("launch", _rows(
+            trace, f"{select} kind = 'launch' AND correlation = ? ORDER BY \"start\" LIMIT {MAX_LAUNCHES}", compiled
+        ))  # fmt: skip
     elif correlation >= 0:
         add("forward", _rows(trace, f"{select} id = ? LIMIT 1", correlation))
     if event["kind"] == "op" and event["phase"] in ("forward", "recompute", "other", None):
@@ -228,7 +243,7 @@ def _lane(index: Index, track: int) -> dict[str, Any]:
     }
 
 
-def _facts(event: dict[str, Any]) -> list[list[str]]:
+def _facts(event: dict[str, Any], with_detail: bool) -> list[list[str]]:
     """Further columns that have something to say, as (label, text)."""
     facts = []
     for label, column, unit in (
@@ -239,8 +254,7 @@ def _facts(event: dict[str, Any]) -> list[list[str]]:
         value = event[column]
         if value is not None and value != -1:
             facts.append([label, f"{value:,}{unit}" if unit or column == "flops" else str(value)])
-    facts += [[k, v] for k, v in _detail(event["detail"])]
-    return facts
+    return facts + ([[k, v] for k, v in _detail(event["detail"]) if k != "phase"] if with_detail else [])
 
 
 def _detail(text: str | None) -> list[tuple[str, str]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-_ORDER: Final = {"steps": 0, "thread": 1, "device": 2, "gc": 3, "counter": 4}
-_FALLBACK: Final = {"steps": "steps", "thread": "thread", "device": "device", "gc": "garbage collection"}
+_ORDER: Final = {"steps": 0, "thread": 1, "compile": 1, "device": 2, "gc": 3, "counter": 4}
+_FALLBACK: Final = {"steps": "steps", "thread": "thread", "compile": "compile", "device": "device",
+                    "gc": "garbage collection"}  # fmt: skip
 
 
 def lane_table(metadata: Mapping[str, Any], present: Mapping[int, int]) -> list[dict[str, Any]]:
@@ -29,7 +30,8 @@ def lane_table(metadata: Mapping[str, Any], present: Mapping[int, int]) -> list[
 
 def _order(lane: Mapping[str, Any]) -> tuple[Any, ...]:
     kind = _ORDER.get(lane["kind"], 5)
-    return (kind > 0, lane["group"], kind, lane["thread"], lane["lane"])
+    compiles = lane["kind"] == "compile"  # after its thread; after all where that is not known
+    return (kind > 0, lane["group"], kind, compiles and lane["thread"] < 0, lane["thread"], compiles, lane["lane"])
 
 
 def _lane(number: int, given: Mapping[str, Any]) -> dict[str, Any]:
