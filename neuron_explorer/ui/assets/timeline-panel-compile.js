@@ -28,8 +28,8 @@
   };
 
   function place(app, at) {
-    const query = new URLSearchParams({ by: "line", file: at.file, line: at.line });
-    return el("a", { class: "mono", href: `/t/${encodeURIComponent(app.traceId)}/bottlenecks?${query}`, title: `${at.file}:${at.line}${at.function ? ", in " + at.function : ""}` },
+    const query = new URLSearchParams({ file: at.file, line: at.line });
+    return el("a", { class: "mono", href: `/t/${encodeURIComponent(app.traceId)}/source?${query}`, title: `${at.file}:${at.line}${at.function ? ", in " + at.function : ""}` },
       `${clipped(at.file.split("/").pop(), 60)}:${at.line}`);
   }
 

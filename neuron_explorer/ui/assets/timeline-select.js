@@ -114,8 +114,8 @@
     jump(brief, push = true) {
       const width = this.view.t1 - this.view.t0;
       const length = Math.max(1, brief.end - brief.start);
-      if (length < width / 2000) {
-        // Too small to be seen here: come close enough that it is.
+      if (length < width / 2000 && brief.end > brief.start) {
+        // Too small to be seen here: come close enough that it is. (An instant never is longer; it is a stroke.)
         this.show(brief.start + length / 2 - length * 60, brief.start + length / 2 + length * 60);
       }
       this.reveal(brief);
