@@ -119,15 +119,28 @@ def by_op_and_shape(
     )  # fmt: skip
 
 
-def by_line(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection: Selection | None = None) -> Table:
+def by_line(
+    trace: Trace,
+    period: str = "auto",
+    *,
+    limit: int = LIMIT,
+    selection: Selection | None = None,
+    file: str | None = None,
+) -> Table:
     """A row per source line. Total time counts an event only where it is outermost on its line.
 
     Waiting for data counts on the line that waits. Time without a line is one row a
-    reason (``attribution``), so that nothing is lost.
+    reason (``attribution``), so that nothing is lost. ``file``: the lines of one file.
     """
     sel = selection or select(trace, period)
+    where, params = ("", ()) if file is None else (" AND file = ?", (file,))
+    sql = f"{_line_sql(sel, where)} HAVING calls > 0"
+    return _table(trace, "line", sel, sql, limit, lambda r: f"{r['file']}:{r['line']}" if r["file"] else "", params)
+
+
+def _line_sql(sel: Selection, where: str = "") -> str:
     own = kinds_sql(_LINE_KINDS)
-    sql = (
+    return (
         "SELECT file, CASE WHEN file IS NULL THEN -1 ELSE line END AS line, "
         "CASE WHEN file IS NULL THEN coalesce(attribution, '') ELSE '' END AS attribution, "
         f'CAST(coalesce(sum("self") FILTER ("self" >= 0 AND {own}), 0) AS BIGINT) AS self_ns, '
@@ -136,9 +149,31 @@ def by_line(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection
         "median(duration) FILTER (duration >= 0 AND outermost_on_line) AS median_ns, "
         f"count(*) FILTER (duration < 0 AND {own}) AS without_end, mode(phase) AS phase, "
         "mode(function) AS function, list(DISTINCT module)[1:4096] AS modules "
-        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(_TOTAL_KINDS)} GROUP BY 1, 2, 3 HAVING calls > 0"
+        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(_TOTAL_KINDS)}{where} GROUP BY 1, 2, 3"
     )
-    return _table(trace, "line", sel, sql, limit, lambda r: f"{r['file']}:{r['line']}" if r["file"] else "")
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """A source file: the sums of its lines' rows. ``share``: self time over the selection's whole."""
+
+    file: str
+    self_ns: int
+    launches: int
+    lines: int
+    share: float
+
+
+def by_file(trace: Trace, period: str = "auto", *, selection: Selection | None = None) -> tuple[FileRow, ...]:
+    """A row per source file, by self time. Total times of lines do not add up, so there is none."""
+    sel = selection or select(trace, period)
+    rows = trace.sql_arrow(
+        f"SELECT file, CAST(sum(self_ns) AS BIGINT) AS self_ns, CAST(sum(launches) AS BIGINT) AS launches, "
+        f"count(*) AS lines FROM ({_line_sql(sel, ' AND file IS NOT NULL')} HAVING calls > 0) "
+        f"GROUP BY file ORDER BY self_ns DESC, file LIMIT {LIMIT}"
+    ).to_pylist()
+    whole = sel.whole_ns
+    return tuple(FileRow(**r, share=r["self_ns"] / whole if whole > 0 else 0.0) for r in rows)
 
 
 def ops_on_line(

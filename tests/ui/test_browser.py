@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.browser
 
 PAGES = ("overview", "timeline", "bottlenecks?by=line", "bottlenecks?by=op", "bottlenecks?by=op_shape",
-         "bottlenecks?by=module", "about")  # fmt: skip
+         "bottlenecks?by=module", "source", "source?line=2", "sql", "about")  # fmt: skip
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 700, "height": 900}
 
 

@@ -45,10 +45,10 @@ def examples_card(examples: Sequence[Example]) -> html.Section:
 
 def columns_card() -> html.Section:
     """Views and columns; a click on a name puts it into the editor."""
+    events = [(c.name, _said(_SQL_TYPES[c.type], c.unit), c.meaning) for c in schema.COLUMNS if c.name != "text"]
     return card(
         "Columns",
-        _view("events", "every event of the trace, times in ns",
-              [(c.name, _said(_SQL_TYPES[c.type], c.unit), c.meaning) for c in schema.COLUMNS if c.name != "text"], True),
+        _view("events", "every event of the trace, times in ns", events, True),
         _view("frames", "Python frames, the caller as parent", [(n, "", m) for n, m in _FRAMES]),
         _view("sources", "the text of the recorded files", [(n, "", m) for n, m in _SOURCES]),
         html.Details(
@@ -68,6 +68,9 @@ def _view(name: str, what: str, rows: list[tuple[str, str, str]], opened: bool =
 
 
 def _table(rows: list[tuple[str, str, str]], insert: str = "{}") -> html.Table:
+    def inserted(name: str) -> str:
+        return insert.format(_quoted(name) if insert == "{}" else name)
+
     return html.Table(
         html.Tbody(
             [
@@ -75,7 +78,7 @@ def _table(rows: list[tuple[str, str, str]], insert: str = "{}") -> html.Table:
                     [
                         html.Th(
                             html.Button(name, type="button", className="link-button mono", title=f"Insert {name}",
-                                        **{"data-sql-insert": insert.format(_quoted(name) if insert == "{}" else name)}),
+                                        **{"data-sql-insert": inserted(name)}),
                             scope="row",
                         ),
                         html.Td([html.Span(f"{kind}. ", className="muted") if kind else "", *with_code(meaning)]),

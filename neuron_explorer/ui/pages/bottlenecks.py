@@ -20,7 +20,8 @@ from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.components import grid as g
 from neuron_explorer.ui.components.card import note, segmented
 from neuron_explorer.ui.components.cost_table import REASONS
-from neuron_explorer.ui.components.links import line_url, place, timeline_url
+from neuron_explorer.ui.components.line_panel import ops_table
+from neuron_explorer.ui.components.links import line_url, place, source_url, timeline_url
 from neuron_explorer.ui.components.source_panel import source_context
 from neuron_explorer.ui.page import Page, Search, page_url, parse_search, trace_id_of
 from neuron_explorer.ui.shell import field
@@ -116,6 +117,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
                                 **field("filter", "Filter rows", value=search.get("q", "")[:200], **{"for": GRID}),
                             ),
                             g.csv_button(GRID, f"bottlenecks-{d.by}"),
+                            g.markdown_button(GRID),
                         ],
                         className="toolbar-end",
                     ),
@@ -297,13 +299,15 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
         return []
     rows = d.table.rows
     steps = d.table.selection.steps
-    total = sum(row.self_ns for row in rows)
     close = {k: v for k, v in search.items() if k not in ("file", "line")}
     items: list[Any] = [
         html.Div(
             [
-                html.H2(["Source ", html.Span(place(d.file, d.line), className="mono")], className="card-title",
-                        title=f"{plain(d.file, 400)}:{d.line}"),
+                html.H2(
+                    ["Source ", html.A(place(d.file, d.line), className="mono", title=f"{plain(d.file, 400)}:{d.line}",
+                                       href=source_url(trace_id, d.file, d.line, search.get("period", "")))],
+                    className="card-title",
+                ),
                 html.A("close", href=page_url(trace_id, "/bottlenecks", close), className="card-aside"),
             ],
             className="card-head",
@@ -314,32 +318,7 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
         items.append(html.P("No operator ran for this line in the steps shown.", className="empty"))
         return [html.Section(items, className="card")]
     items += [
-        html.H3(
-            f"{q.duration(total / max(steps, 1))}{' a step' if steps else ''}, in {q.plural(len(rows), 'operator')}",
-            className="card-subtitle",
-        ),
-        html.Div(
-            html.Table(
-                [
-                    html.Thead(html.Tr([html.Th("operator", scope="col"), html.Th("self", className="num", scope="col"),
-                                        html.Th("calls", className="num", scope="col")])),
-                    html.Tbody(
-                        [
-                            html.Tr(
-                                [
-                                    html.Td(plain(row.name, 60), className="mono clip", title=plain(row.name, 400)),
-                                    html.Td(q.duration(row.self_ns / max(steps, 1)), className="num nowrap"),
-                                    html.Td(q.per_step(row.calls / max(steps, 1)), className="num"),
-                                ]
-                            )
-                            for row in rows[:20]
-                        ]
-                    ),
-                ],
-                className="table",
-            ),
-            className="table-scroll",
-        ),
+        *ops_table(rows, steps),
         html.P(
             html.A("Show its events on the timeline", href=timeline_url(trace_id, file=d.file, line=str(d.line))),
             className="note",

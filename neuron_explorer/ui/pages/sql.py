@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LIMITS: Final = Limits()
 _LONGEST_KEY: Final = 64
+_STATES: Final = {"cancelled": "Cancelled", "timeout": "Out of time", "busy": "Busy"}
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def _notes(answer: Answer) -> list[str]:
 
 
 def _trouble(answer: Answer, sql: str) -> html.Section:
-    title = {"cancelled": "Cancelled", "timeout": "Out of time", "busy": "Busy"}.get(answer.state, "The query did not run")
+    title = _STATES.get(answer.state, "The query did not run")
     lines = answer.message.splitlines() or [""]
     items: list[Any] = [html.P(plain(lines[0], 1000), className="sql-error")]
     if answer.position is not None:
