@@ -57,6 +57,8 @@ def refuse_unless_parquet(path: Path) -> None:
     except OSError as error:
         raise BadTraceError(f"{shown} cannot be read: {error.strerror or error}.") from None
     if not head.startswith(_PARQUET):
+        if _is_torch_trace(path):
+            raise BadTraceError(f"{shown} {_TORCH_TRACE.format(shown)}")
         what, advice = _describe(head)
         raise BadTraceError(f"{shown} is {what}, not a trace; {advice}.")
     if len(tail) < 8 or tail[4:] != _PARQUET or status.st_size < 12:
@@ -89,7 +91,18 @@ def _missing(path: Path) -> str:
 def _directory(path: Path) -> str:
     if is_spool(path):
         return f"{printable(path)} is an unfinished recording; run `neuron-explorer recover {printable(path)}`."
+    if _is_torch_trace(path):
+        return f"{printable(path)} {_TORCH_TRACE.format(printable(path))}"
     return f"{printable(path)} is a directory; give the trace (.parquet) inside it."
+
+
+_TORCH_TRACE: Final = "is a TORCH_TRACE log; make a trace of it with `neuron-explorer import {}`."
+
+
+def _is_torch_trace(path: Path) -> bool:
+    from .importers.torch_trace import IMPORTER  # not at the top: importers describe files with this module
+
+    return IMPORTER.sniff(path)
 
 
 def _describe(head: bytes) -> tuple[str, str]:

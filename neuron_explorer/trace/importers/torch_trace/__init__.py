@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ....errors import BadTraceError
 from ...sniff import printable
 from ..report import ImportReport, Progress, Skipped
-from .files import LogGroup, groups, is_log
+from .files import LogGroup, groups, holds_log, is_log
 from .lines import Losses, records
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ class TorchTrace:
 
     def sniff(self, path: Path) -> bool:
         """Whether ``path`` is a log, or a directory that holds one."""
-        try:
-            return is_log(path) or (path.is_dir() and any(groups(path)))
-        except (OSError, ValueError):
-            return False
+        return is_log(path) or holds_log(path)
 
     def read(self, path: Path, output: Path, progress: Progress | None = None) -> ImportReport:
         """Write the trace of all compilations in the logs at ``path``."""

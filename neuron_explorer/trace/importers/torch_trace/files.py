@@ -10,10 +10,12 @@ from typing import Final
 
 from .lines import header_of, open_log
 
-__all__ = ["LogGroup", "groups", "is_log"]
+__all__ = ["LogGroup", "groups", "holds_log", "is_log"]
 
 MAX_FILES: Final = 10_000
 MAX_DEPTH: Final = 3
+MAX_SNIFFED: Final = 500
+"""Files of a directory that are looked into before it is taken for something else."""
 HEAD: Final = 1 << 18
 
 _ROTATED: Final = re.compile(
@@ -43,8 +45,16 @@ def is_log(path: Path) -> bool:
         return False
 
 
+def holds_log(directory: Path) -> bool:
+    """Whether one of the first files in the directory is a log. Never raises."""
+    try:
+        return directory.is_dir() and any(is_log(file) for file in _walk(directory, MAX_SNIFFED))
+    except (OSError, ValueError):
+        return False
+
+
 def groups(path: Path) -> list[LogGroup]:
-    """The logs at ``path``, a file or a directory; files of other formats are left out."""
+    """The logs at ``path``, a file or a directory, by rank; files of other formats are left out."""
     files = [path] if path.is_file() else list(_walk(path))
     found: dict[tuple[str, str], list[tuple[bytes, int, Path]]] = {}
     for file in files:
@@ -58,10 +68,11 @@ def groups(path: Path) -> list[LogGroup]:
         stem = named["stem"] if named else file.name
         digits = re.sub(r"\D", "", (named["after"] or named["before"] or "") if named else "")
         found.setdefault((str(file.parent), stem), []).append((stamp, -int(digits or "0"), file))
-    return [
+    logs = [
         LogGroup(tuple(file for _, _, file in sorted(parts)), _rank_of(stem))
         for (_, stem), parts in sorted(found.items())
     ]
+    return sorted(logs, key=lambda log: log.rank)
 
 
 def _rank_of(stem: str) -> int:
@@ -70,11 +81,11 @@ def _rank_of(stem: str) -> int:
     return rank if rank < 1 << 31 else -1
 
 
-def _walk(directory: Path) -> list[Path]:
+def _walk(directory: Path, most: int = MAX_FILES) -> list[Path]:
     """Regular files, not through links to directories, by name."""
     found: list[Path] = []
     pending = [(directory, 0)]
-    while pending and len(found) < MAX_FILES:
+    while pending and len(found) < most:
         where, depth = pending.pop()
         try:
             entries = sorted(os.scandir(where), key=lambda e: e.name)
@@ -88,7 +99,7 @@ def _walk(directory: Path) -> list[Path]:
                     pending.append((Path(entry.path), depth + 1))
             except OSError:
                 continue
-            if len(found) >= MAX_FILES:
+            if len(found) >= most:
                 break
     return found
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import re
 import zlib
 from collections import Counter
@@ -17,6 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, cast
+
+from .values import decoded
 
 __all__ = ["Losses", "Record", "header_of", "open_log", "records"]
 
@@ -238,7 +239,7 @@ def _record(line: bytes, scanner: _Scanner, wanted: Callable[[str], bool], losse
     if not rest.startswith(b"{"):
         losses.add("lines that are no records", where)
         return None
-    fields = _json(rest)
+    fields = decoded(rest)
     if not isinstance(fields, dict) or not fields:
         _, size, _ = scanner.payload(False)
         torn = not scanner.line_ended or (scanner.at_end and not size)
@@ -270,13 +271,6 @@ _EMPTY: Final = hashlib.md5(b"", usedforsecurity=False).hexdigest()
 _CONTEXT: Final = frozenset(
     ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "has_payload", "subgraph_name")
 )
-
-
-def _json(text: bytes) -> Any:
-    try:
-        return json.loads(text, parse_constant=lambda _: None)
-    except (ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _name(fields: dict[str, Any]) -> str:

@@ -115,8 +115,7 @@ class ProcessLog:
             if compile_.soft_end >= 0 or not compile_.opener:
                 self._close(compile_, max(compile_.soft_end, compile_.last_seen))
                 continue
-            compile_.cut_phases(-1)
-            self.done.append(compile_)
+            self._unended(compile_)
         self._open.clear()
         self.done.sort(key=lambda c: (c.start, c.number))
 
@@ -139,8 +138,7 @@ class ProcessLog:
             if before.soft_end >= 0 or not before.opener:
                 self._close(before, max(before.soft_end, before.last_seen))
             else:
-                before.cut_phases(-1)
-                self.done.append(before)
+                self._unended(before)
         if len(self.done) + len(self._open) >= MAX_COMPILES:
             self.dropped["compilations"] += 1
             return None
@@ -160,7 +158,15 @@ class ProcessLog:
             self._backward_graphs.pop(compile_id, None)
         return compile_
 
+    def _unended(self, compile_: OpenCompile) -> None:
+        if not compile_.attempts:
+            self._attempt(compile_, 0, compile_.start)
+        compile_.cut_phases(-1)
+        self.done.append(compile_)
+
     def _close(self, compile_: OpenCompile, time: int) -> None:
+        if not compile_.attempts:
+            self._attempt(compile_, 0, compile_.start)
         compile_.cut_phases(time)
         compile_.end = max(time, compile_.start)
         self._open.pop((compile_.compile_id, compile_.trigger == "backward"), None)
@@ -422,6 +428,7 @@ class ProcessLog:
         if found is None or named is None:
             return
         attempt = found[1]
+        found[0].inductor |= named["cache"] == "fx_graph"  # Inductor's own cache
         attempt.cache[named["cache"], named["result"]] += 1
         details = parsed(record.payload)
         if isinstance(details, dict):

@@ -7,9 +7,11 @@ from typing import Any, Final, TypeGuard
 
 from .clock import plausible
 
-__all__ = ["is_int", "is_number", "nanoseconds", "parsed", "text_of"]
+__all__ = ["decoded", "is_int", "is_number", "nanoseconds", "parsed", "text_of"]
 
 MAX_JSON_BYTES: Final = 4 << 20
+# One for all: `json.loads` makes a decoder for every call that has an option.
+_DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None)
 
 
 def is_int(value: Any) -> TypeGuard[int]:
@@ -34,9 +36,14 @@ def parsed(payload: bytes | None) -> Any:
     """The JSON of a payload; None where it is none, or very large."""
     if payload is None or len(payload) > MAX_JSON_BYTES:
         return None
+    return decoded(payload)
+
+
+def decoded(text: bytes) -> Any:
+    """JSON, in which ``NaN`` and the like are None; None when it is none, or too deep."""
     try:
-        return json.loads(payload, parse_constant=lambda _: None)
-    except (ValueError, RecursionError):
+        return _DECODER.decode(text_of(text))
+    except (ValueError, RecursionError, MemoryError):
         return None
 
 
