@@ -12,6 +12,7 @@ from neuron_explorer.trace.schema import ATTRIBUTIONS, KINDS, PERIODS, PHASES
 WITH_LINE = {"stack", "inherited", "forward", "backward_call", "library_frame"}
 WITHOUT_LINE = set(ATTRIBUTIONS) - WITH_LINE
 HOST = ("op", "autograd", "launch")
+TIMED = (*HOST, "copy", "sync", "fallback")  # what the host does for a device is counted with its operators
 
 
 def broken(trace: Rows) -> list[str]:
@@ -131,7 +132,7 @@ def attribution(t: Rows) -> list[str]:
                 out.append(f"{row['file']}:{row['line']} is not in its own stack: {_say(row)}")
     totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for row in t.events:
-        if row["kind"] in HOST:
+        if row["kind"] in TIMED:
             totals[row["attribution"]][0] += 1
             totals[row["attribution"]][1] += max(row["self"], 0)
     said = t.metadata["attribution"]["by_attribution"]
