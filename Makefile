@@ -20,13 +20,17 @@ endif
 BIN := $(VENV)/bin
 INPUTS := pyproject.toml constraints.txt tools/install.py
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-ecosystem lint clean
 
 demo: $(VENV)/.installed
 	$(BIN)/neuron-explorer demo $(ARGS)
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest $(TESTS)
+
+# Scripts of accelerate, peft, trl and diffusers on the emulated device; their newest releases.
+test-ecosystem: $(VENV)/.installed-ecosystem
+	$(BIN)/python -m pytest -m ecosystem tests/emulator_scripts
 
 # Style, types and import rules; the suite checks the import rules too.
 lint: $(VENV)/.installed-test
@@ -41,6 +45,10 @@ $(VENV)/.installed: $(INPUTS)
 $(VENV)/.installed-test: $(INPUTS)
 	$(PYTHON) tools/install.py $(VENV) --extra test
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-ecosystem: $(INPUTS)
+	$(PYTHON) tools/install.py $(VENV) --extra test --extra ecosystem
+	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

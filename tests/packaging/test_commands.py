@@ -57,6 +57,13 @@ def test_make_test(tmp_path: Path) -> None:
 
 
 @needs_make
+def test_make_test_ecosystem(tmp_path: Path) -> None:
+    commands = dry_run("test-ecosystem", f"VENV={tmp_path}/v")
+    assert f"tools/install.py {tmp_path}/v --extra test --extra ecosystem" in commands
+    assert f"{tmp_path}/v/bin/python -m pytest -m ecosystem" in commands
+
+
+@needs_make
 def test_second_run_installs_nothing(tmp_path: Path) -> None:
     for stamp in (".installed", ".installed-test"):
         (tmp_path / stamp).touch()
