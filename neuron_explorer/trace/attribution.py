@@ -16,7 +16,7 @@ from .rows import Rows, Thread
 
 ATTRIBUTIONS: Final = tuple(schema.ATTRIBUTIONS)
 PHASES: Final = schema.PHASES
-(_STACK, _INHERITED, _FORWARD, _BACKWARD_CALL, _LIBRARY, _FORWARD_NOT_OBSERVED, _PARAMETER, _NO_FRAME,
+(_STACK, _INHERITED, _GRAPH, _FORWARD, _BACKWARD_CALL, _LIBRARY, _FORWARD_NOT_OBSERVED, _PARAMETER, _NO_FRAME,
  _NOT_RECORDED) = range(len(ATTRIBUTIONS))  # fmt: skip
 _FORWARD_PHASE, _BACKWARD, _RECOMPUTE, _OPTIMIZER, _OTHER = range(len(PHASES))
 
@@ -193,7 +193,7 @@ def _lines(
     line_frame = np.where(user > 0, user, library)
     none = _NO_FRAME if stacks_recorded else _NOT_RECORDED
     own = (rows.flags & spool.OWN_STACK) != 0
-    found = np.where(own, _STACK, _INHERITED)
+    found = np.where(own, np.where(frames.from_graph[line_frame], _GRAPH, _STACK), _INHERITED)
     found = np.where(state == _JOINED, _FORWARD, found)
     found = np.where(state == _UNNUMBERED, _BACKWARD_CALL, found)
     found = np.where((user == 0) & (library > 0) & (state != _JOINED), _LIBRARY, found)

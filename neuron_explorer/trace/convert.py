@@ -26,6 +26,7 @@ from .compiles import Compiles
 from .custom_operators import KernelTable, add_kernel_sources
 from .device_rows import DeviceRows, device_rows, merged
 from .document import trace_metadata
+from .graph_lines import GraphLines
 from .lookups import Lookups, merge
 from .paths import PathRules
 from .rows import Thread, load
@@ -162,7 +163,7 @@ def prepare(
     session: dict[str, Any], processes: list[ProcessSpool], rules: PathRules, compiles: Sequence[Compiles] = ()
 ) -> Recording:
     """The first pass: tables, order of records, steps."""
-    lookups = merge(processes, rules)
+    lookups = merge(processes, rules, GraphLines(session))
     bounds = plausible(integer(session, "start_monotonic_ns") or min((p.start_ns for p in processes), default=0))
     threads: list[Thread] = []
     id_base = 0

@@ -35,6 +35,7 @@ class Frames:
     function: np.ndarray  # code into the function texts
     first_line: np.ndarray  # of its code object
     location: np.ndarray  # equal for equal (file, line)
+    from_graph: np.ndarray  # a line of generated code, shown as the line it was generated from
     user: np.ndarray
     user_of: np.ndarray
     library_of: np.ndarray
@@ -94,7 +95,9 @@ def code_facts(
     return facts
 
 
-def frames_of(parent: np.ndarray, code: np.ndarray, line: np.ndarray, facts: CodeFacts) -> Frames:
+def frames_of(
+    parent: np.ndarray, code: np.ndarray, line: np.ndarray, facts: CodeFacts, from_graph: np.ndarray
+) -> Frames:
     """Everything the converter asks about frames, from the tables of all processes."""
     user, module_call = facts.user[code], facts.module_call[code]
     file = facts.file[code]
@@ -107,6 +110,7 @@ def frames_of(parent: np.ndarray, code: np.ndarray, line: np.ndarray, facts: Cod
         function=facts.function[code],
         first_line=facts.first_line[code],
         location=location.astype(np.int32),
+        from_graph=from_graph,
         user=user,
         user_of=nearest(parent, user),
         library_of=nearest(parent, facts.library[code]),

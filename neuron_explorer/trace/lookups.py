@@ -9,9 +9,10 @@ from typing import Final
 import numpy as np
 
 from .frames import Frames, code_facts, frames_of
+from .graph_lines import GraphLines
 from .modules import module_paths
 from .paths import PathRules
-from .spool_reader import ProcessSpool, Tables
+from .spool_reader import ProcessSpool
 from .text import TextTable
 
 SIGNATURE_COLUMNS: Final = ("shapes", "strides", "dtypes", "arguments", "device")
@@ -77,7 +78,7 @@ class Lookups:
     bases: list[Bases]
 
 
-def merge(processes: list[ProcessSpool], rules: PathRules) -> Lookups:
+def merge(processes: list[ProcessSpool], rules: PathRules, graph_lines: GraphLines | None = None) -> Lookups:
     """The lookups of a spool. The first process's ids stay what they are."""
     tables = [p.tables for p in processes]
     names, compile_ids, modules = TextTable(), TextTable(), TextTable()
@@ -108,7 +109,7 @@ def merge(processes: list[ProcessSpool], rules: PathRules) -> Lookups:
         on_device=np.fromiter((bool(s[4]) and not s[4].startswith("cpu") for s in signatures), bool),
         converts=np.fromiter((_converts(s[4], s[3]) for s in signatures), bool),
         crosses=np.fromiter((" " in s[4] for s in signatures), bool),
-        frames=_frames(tables, rules, files, functions),
+        frames=_frames(processes, rules, files, functions, graph_lines or GraphLines({})),
         files=files,
         functions=functions,
         modules=modules,
@@ -130,20 +131,30 @@ def globally(ids: np.ndarray, base: int, limit: int) -> np.ndarray:
     return np.where((ids > 0) & (ids < limit), ids + np.uint32(base), 0)
 
 
-def _frames(tables: list[Tables], rules: PathRules, files: TextTable, functions: TextTable) -> Frames:
+def _frames(
+    processes: list[ProcessSpool], rules: PathRules, files: TextTable, functions: TextTable, graph_lines: GraphLines
+) -> Frames:
     codes = [("", "", 0)]
+    from_graph = [np.zeros(1, bool)]
     parents, code_ids, lines = [np.zeros(1, np.int32)], [np.zeros(1, np.int32)], [np.full(1, -1, np.int32)]
     frame_base = 0
-    for t in tables:
+    for process in processes:
+        t, first = process.tables, len(codes)
         parent = np.frombuffer(t.frame_parent, np.uint32)[1:].astype(np.int32)
         code = np.frombuffer(t.frame_code, np.uint32)[1:].astype(np.int32)
         parents.append(np.where(parent > 0, parent + frame_base, 0).astype(np.int32))
         code_ids.append(np.where(code > 0, code + len(codes) - 1, 0).astype(np.int32))
-        lines.append(np.frombuffer(t.frame_line, np.int32)[1:])
+        lines.append(np.frombuffer(t.frame_line, np.int32)[1:].copy())
         frame_base += len(parent)
         codes.extend(t.codes[1:])
+        if process.role == "spawned":  # its compiler numbers graphs anew
+            from_graph.append(np.zeros(len(parent), bool))
+        else:
+            from_graph.append(graph_lines.replace(codes, first, code_ids[-1], lines[-1], rules))
     facts = code_facts(codes, rules, files, functions)
-    return frames_of(np.concatenate(parents), np.concatenate(code_ids), np.concatenate(lines), facts)
+    return frames_of(
+        np.concatenate(parents), np.concatenate(code_ids), np.concatenate(lines), facts, np.concatenate(from_graph)
+    )
 
 
 def _traits(name: str) -> int:

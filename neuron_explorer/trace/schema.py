@@ -101,7 +101,7 @@ KINDS: Final[dict[str, str]] = {
     "fallback": "An operator without a native kernel that ran on the CPU.",
     "compile": "A compilation, or a part of one (a phase: `detail` says so).",
     "recompile": "A compilation of a place that was compiled before; it holds its compile row, of the same time.",
-    "graph_break": "A place where Dynamo left the graph; an instant inside its compilation.",
+    "graph_break": "A place where Dynamo left the graph; an instant inside its compilation or a phase of it.",
     "range": "An annotation or range: `annotate()`, `record_function`, `Optimizer.step#...`.",
     "step": "A step, by the rule that the metadata names.",
     "data_wait": "The host waits for the DataLoader.",
@@ -123,6 +123,7 @@ PERIODS: Final = ("warmup", "compile", "steady")
 ATTRIBUTIONS: Final[dict[str, str]] = {
     "stack": "From the Python stack at the moment the event began.",
     "inherited": "Called from C++ inside an event that has a line; that line.",
+    "compiled_graph": "An operator of a compiled graph that ran by itself: the line that the compiler kept for it.",
     "forward": "A backward node: the line of its forward op, found through the autograd sequence number.",
     "backward_call": "A backward event without a forward op of its own (a parameter's gradient "
     "accumulation): the line that called backward().",

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from neuron_explorer.errors import ProfilerActiveError
 from neuron_explorer.trace import environment, output
 from neuron_explorer.trace.notices import warn
+from neuron_explorer.trace.recorders import graph_lines
 from neuron_explorer.trace.recorders.backend import PAUSE, RESUME, STEP, WINDOW, Backend
 from neuron_explorer.trace.recorders.spawned import start_child
 from neuron_explorer.trace.registrations import ENTRY
@@ -480,6 +481,7 @@ class Profile:
         self._session["rank"], self._session["world_size"] = environment.rank_and_world_size()
         if self._custom is not None:
             self._session[ENTRY] = self._custom.document()
+        self._session[graph_lines.ENTRY] = graph_lines.document()
         self._write_session()
 
     def _capabilities(self) -> dict[str, Any]:

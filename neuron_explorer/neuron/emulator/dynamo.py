@@ -20,6 +20,7 @@ import torch
 
 from neuron_explorer.neuron.emulator import Settings
 from neuron_explorer.neuron.emulator.artifacts import ArtifactCache
+from neuron_explorer.trace.recorders import graph_lines
 
 DYNAMIC_TRUE = (
     "torch.compile(dynamic=True) is not supported by the neuron backend: it compiles for static shapes. "
@@ -83,6 +84,7 @@ def make_backend(
             if where is not None and symbolic == "error":
                 raise RuntimeError(SYMBOLIC.format(where=where))
             program = _describe(graph)
+            graph_lines.note(graph)
             passes_us = (time.perf_counter_ns() - start) // 1000
             unshown: dict[str, str] = {}
 
