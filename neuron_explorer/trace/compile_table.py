@@ -78,30 +78,28 @@ def compile_table(
     out), an end before the start (unknown); both are counted as quarantined.
     """
     items, quarantined, unended = _items(compiles, details, start_ns, bounds)
-    nested: list[_Item] = []
-    threads: dict[int, None] = {}
-    for item in sorted(items, key=lambda i: i.start):
-        threads.setdefault(item.thread)
-    for thread in threads:
-        nested += _nested([i for i in items if i.thread == thread])
-    by_key = {i.key: i for i in nested if i.order == _COMPILE}
+    by_key = {i.key: i for i in items if i.order == _COMPILE}
     instants, bad = _instants(compiles, details, by_key, start_ns, bounds)
-    for item in instants:
-        threads.setdefault(item.thread)
-    rows = sorted([*nested, *instants], key=lambda i: (i.start, i.depth, i.order))
+    by_thread: dict[int, list[_Item]] = {}
+    for item in sorted([*items, *instants], key=lambda i: i.start):
+        by_thread.setdefault(item.thread, []).append(item)
+    nested = [item for mine in by_thread.values() for item in _nested(mine)]
+    rows = sorted(nested, key=lambda i: (i.start, i.depth, i.order))
     for number, item in enumerate(rows):
         item.id = first_id + number
     compiled: dict[str, tuple[list[int], list[int]]] = {}
-    outcomes = {c.key: c.outcome for c in compiles.compilations}
+    # A backward that is compiled when it first runs has its forward's id, and is no launch of its own.
+    runs = {c.key for c in compiles.compilations if c.outcome == "ok" and c.trigger != "backward"}
     for item in rows:
-        if item.order == _COMPILE and item.compile_id and outcomes[item.key] == "ok":
+        if item.order == _COMPILE and item.compile_id and item.key in runs:
             starts, ids = compiled.setdefault(item.compile_id, ([], []))
             starts.append(item.start)
             ids.append(item.id)
     end = max([i.start if i.open else i.end for i in rows], default=0)
-    top = [(i.start, max(end, end_ns, i.start + 1) if i.open else i.end) for i in nested if i.parent is None]
+    top = [(i.start, max(end, end_ns, i.start + 1) if i.open else i.end) for i in nested
+           if i.parent is None and i.order != _INSTANT]  # fmt: skip
     return CompileTable(
-        pid=compiles.pid, items=rows, threads=list(threads),
+        pid=compiles.pid, items=rows, threads=list(by_thread),
         intervals=np.array(top, np.int64).reshape(-1, 2), end=end, unended=unended, quarantined=quarantined + bad,
         dropped=sum(compiles.dropped.values()), compiled=compiled,
     )  # fmt: skip
@@ -176,7 +174,9 @@ def _nested(items: list[_Item]) -> list[_Item]:
     done: list[_Item] = []
     while heap:
         _, _, _, n, item = heapq.heappop(heap)
-        while stack and (stack[-1].end < item.start or (stack[-1].end == item.start and item.end > item.start)):
+        # What takes no time stays inside what ends with it, if it is of that compilation.
+        outside = item.end > item.start or item.key < 0
+        while stack and (stack[-1].end < item.start or (stack[-1].end == item.start and outside)):
             stack.pop()
         if stack and item.end > stack[-1].end:
             item.start = stack[-1].end
@@ -186,8 +186,9 @@ def _nested(items: list[_Item]) -> list[_Item]:
             item.parent = stack[-1]
             stack[-1].children_ns += item.end - item.start
         item.depth = len(stack)
-        stack.append(item)
         done.append(item)
+        if item.order != _INSTANT:
+            stack.append(item)
     return done
 
 
@@ -208,8 +209,7 @@ def _instants(
         item = _Item(time, time, _INSTANT, kind, name[:MAX_NAME], place, thread, detail=detail, key=key)
         if owner is not None:
             item.start = item.end = min(max(time, owner.start), owner.end)
-            item.thread, item.parent, item.depth = owner.thread, owner, owner.depth + 1
-            item.compile_id = owner.compile_id
+            item.thread, item.compile_id = owner.thread, owner.compile_id
         found.append(item)
 
     for b in compiles.breaks:

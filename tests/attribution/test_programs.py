@@ -45,7 +45,7 @@ class Recordings:
         if (recorder, program.name) not in self.done:
             names = {n for r, n in self.wanted if r == recorder} | {program.name}
             apart = {p.name for p in PROGRAMS if "own_process" in p.options}
-            for group in (names - apart, names & apart):
+            for group in filter(None, (names - apart, names & apart)):
                 folder = self.folder / f"{recorder}{len(self.done)}"
                 folder.mkdir()
                 for name, recording in record_programs(sorted(group), recorder, folder).items():

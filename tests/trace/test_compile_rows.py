@@ -191,17 +191,21 @@ def test_graph_breaks_and_limits_are_instants(program):
         compilation(0, 1000, 1900), phase(0, "bytecode_tracing", 1000, 1500),
         GraphBreak(0, START + 1200, 70, Place("/project/model.py", 14, "forward"), "call to print\nmore", "",
                    "cannot", ("do not",), (CALL,), 3),
+        GraphBreak(0, START + 1200, 70, MODEL, "another", "second"), GraphBreak(0, START + 2500, 70, MODEL, "", "late"),
         LimitReached(START + 8000, 70, MODEL, 8, callers=(CALL,), reasons=(reason(),)),
     )  # fmt: skip
     rows = program.rows(COLUMNS)
-    compiled = by_name(rows, "Model.forward")
+    compiled, tracing = by_name(rows, "Model.forward"), by_name(rows, "bytecode_tracing")
     broke = by_name(rows, "call to print", "graph_break")
-    assert (broke["parent"], broke["depth"], broke["duration"], broke["self"]) == (compiled["id"], 1, 0, 0)
+    assert (broke["parent"], broke["depth"], broke["duration"], broke["self"]) == (tracing["id"], 2, 0, 0)
     assert (broke["file"], broke["line"], broke["function"], broke["compile_id"]) == ("model.py", 14, "forward", "0/0")
     assert json.loads(broke["detail"]) == {
         "reason": "call to print\nmore", "type": "", "explanation": "cannot", "hints": ["do not"], "count": 3,
         "callers": [{"file": "train.py", "line": 40, "function": "main"}],
     }  # fmt: skip
+    again, late = by_name(rows, "second"), by_name(rows, "late")
+    assert (again["parent"], again["depth"]) == (tracing["id"], 2)
+    assert (late["parent"], late["depth"], late["start"]) == (compiled["id"], 1, 1900)  # as late as it can be inside
     limit = by_name(rows, "recompile_limit", "warning")
     assert (limit["start"], limit["duration"], limit["file"], limit["line"]) == (8000, 0, "model.py", 10)
     detail = json.loads(limit["detail"])
