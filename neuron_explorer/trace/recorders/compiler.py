@@ -386,7 +386,6 @@ class Compilations:
     def _end(self, opened: OpenCompile, outcome: str, more: dict[str, Any]) -> None:
         """The last attempt has ended."""
         end = time.monotonic_ns()
-        alone = self._threads.count == 1
         self._threads.close(opened)
         opened.local = opened.outside = None
         if opened.limit_reached:
@@ -396,13 +395,11 @@ class Compilations:
         metrics = torch_compiler_private.metrics_of(opened.compile_id, opened.trigger != "backward")
         self._add_metrics(opened, metrics, more)
         self._add_neuron_cache(opened)
-        self._write_end(opened, end, outcome, alone, {**more, "restart_reasons": tuple(opened.restarts)})
+        self._write_end(opened, end, outcome, {**more, "restart_reasons": tuple(opened.restarts)})
 
-    def _write_end(
-        self, opened: OpenCompile, end: int, outcome: str, alone: bool, more: dict[str, Any]
-    ) -> None:
+    def _write_end(self, opened: OpenCompile, end: int, outcome: str, more: dict[str, Any]) -> None:
         before, now = opened.tracing_ops, self._tracing_ops()
-        traced = now - before if alone and before >= 0 and now >= before else -1
+        traced = now - before if not opened.shared and 0 <= before <= now else -1
         if opened.structured:
             more = {**more, "facts": {**more.get("facts", {}), **opened.structured}}
         writer = self._writer()
@@ -502,7 +499,7 @@ class Compilations:
 
     def _restart(self, opened: OpenCompile, reason: str, now: int) -> None:
         opened.restarts.append(reason)
-        self._write_end(opened, now, "restarted", self._threads.count == 1, {"restart_reasons": (reason,)})
+        self._write_end(opened, now, "restarted", {"restart_reasons": (reason,)})
         opened.next_attempt(next(self._keys), now, self._tracing_ops())
         self._writer().begin(opened.compilation())
 

@@ -18,7 +18,7 @@ _MOST_FACTS = 12
 _MOST_TEXT = 200
 
 
-@dataclass
+@dataclass(eq=False)
 class OpenCompile:
     """One compilation on its way. With each attempt the parts below ``key`` begin anew."""
 
@@ -40,6 +40,7 @@ class OpenCompile:
     restarts: list[str] = field(default_factory=list)
     counters: Mapping[str, int] = field(default_factory=dict)
     structured: dict[str, Any] = field(default_factory=dict)
+    shared: bool = False  # another thread compiled at the same time
 
     key: int = 0
     attempt: int = 0
@@ -94,12 +95,12 @@ class Threads:
 
     def __init__(self) -> None:
         self._own = _Thread()
-        self._by_id: dict[str, OpenCompile] = {}
+        self._open: list[OpenCompile] = []  # of all threads
 
     def _thread(self) -> _Thread:
         own = self._own
         if own.pid != os.getpid():
-            self._by_id = {}
+            self._open = []
             own.__init__()  # type: ignore[misc]
         return own
 
@@ -114,27 +115,25 @@ class Threads:
         compiles = self._thread().compiles
         return compiles[-1] if compiles else None
 
-    @property
-    def count(self) -> int:
-        """Compilations that are open in all threads."""
-        return len(self._by_id)
-
     def with_id(self, compile_id: str) -> OpenCompile | None:
         """The open compilation with this id, of any thread."""
-        return self._by_id.get(compile_id)
+        return next((one for one in reversed(self._open) if one.compile_id == compile_id), None)
 
     def open(self, compile_: OpenCompile) -> None:
         """Push it for the calling thread."""
         self._thread().compiles.append(compile_)
-        self._by_id[compile_.compile_id] = compile_
+        for other in list(self._open):
+            if other.thread != compile_.thread:
+                other.shared = compile_.shared = True
+        self._open.append(compile_)
 
     def close(self, compile_: OpenCompile) -> None:
         """Take it and whatever was opened inside it and never closed."""
         compiles = self._thread().compiles
         if compile_ in compiles:
             for one in compiles[compiles.index(compile_) :]:
-                if self._by_id.get(one.compile_id) is one:
-                    del self._by_id[one.compile_id]
+                if one in self._open:
+                    self._open.remove(one)
             del compiles[compiles.index(compile_) :]
 
     def open_phase(self, label: str, now: int) -> None:

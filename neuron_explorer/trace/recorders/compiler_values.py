@@ -55,6 +55,8 @@ def found_value(reason: Reason, local: Mapping[str, Any], outside: Mapping[str, 
     candidates: list[ast.expr] = []
     if isinstance(tree, ast.Compare):
         candidates = [side for side in (tree.left, *tree.comparators) if not isinstance(side, ast.Constant)]
+    elif isinstance(tree, ast.Call):
+        candidates = [tree]
     source = _parse(_bare(reason.source))
     if source is not None:
         candidates.append(source)
@@ -161,7 +163,7 @@ def _fields(owner: Any) -> dict[str, Any]:
         slot = vars(kind).get("__dict__")
         if slot is None:
             continue
-        if type(slot) is not types.GetSetDescriptorType:
+        if type(slot) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
             raise _Unknown
         found = slot.__get__(owner)
         return found if type(found) is dict else {}
