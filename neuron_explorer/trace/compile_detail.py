@@ -99,11 +99,11 @@ class Details:
             {"op": n.op, **self._place(n.place), "module": n.module, "shapes": n.shapes, "dtypes": n.dtypes}
             for n in c.graph
         ]
-        text = json.dumps(document)
+        text = _text_of(document)
         while len(text) > MAX_DETAIL_BYTES and document["graph"]:
             document["graph"] = document["graph"][: len(document["graph"]) // 2]
             document["graph_truncated"] = True
-            text = json.dumps(document)
+            text = _text_of(document)
         return text
 
     def phase(self, phase: Phase) -> str:
@@ -160,6 +160,10 @@ class Details:
 
     def _texts(self, texts: Iterable[str]) -> list[str]:
         return [self._text(t) for t in texts]
+
+
+def _text_of(document: Any) -> str:
+    return json.dumps(document, separators=(",", ":"))
 
 
 def _json(text: str) -> Any:

@@ -42,7 +42,7 @@ from .compiles import (
 __all__ = ["read", "read_file"]
 
 MAX_RECORDS: Final = 500_000
-MAX_NODES: Final = 1_000_000
+MAX_NODES: Final = 300_000
 """Graph nodes of all compilations of a process together."""
 _NAME: Final = re.compile(r"compiles-(\d{1,18})(?:-\d{1,6})?\.jsonl")
 _INT64: Final = 1 << 63
@@ -118,6 +118,7 @@ class _Records:
         self._limits: list[LimitReached] = []
         self._notes: dict[str, None] = {}
         self._nodes = 0
+        self._texts: dict[str, str] = {}  # graphs repeat the same few
 
     def add(self, line: bytes) -> None:
         try:
@@ -189,12 +190,15 @@ class _Records:
             if not (isinstance(row, list) and len(row) == 5 and isinstance(row[0], str) and type(row[1]) is int):
                 raise _Bad
             place = places[row[1]] if 0 <= row[1] < len(places) else None
-            module, shapes, dtypes = (v[:MAX_NODE_TEXT] if isinstance(v, str) else "" for v in row[2:])
-            nodes.append(
-                GraphNode(_clean(row[0][:MAX_NODE_TEXT]), place, _clean(module), _clean(shapes), _clean(dtypes))
-            )
+            op, module, shapes, dtypes = (self._once(v) for v in (row[0], *row[2:]))
+            nodes.append(GraphNode(op, place, module, shapes, dtypes))
             self._nodes += 1
         return tuple(nodes), truncated
+
+    def _once(self, value: Any) -> str:
+        """Text of a node, every time the same object."""
+        text = _clean(value[:MAX_NODE_TEXT]) if isinstance(value, str) else ""
+        return self._texts.setdefault(text, text)
 
     def compiles(self, pid: int) -> Compiles:
         known = {**self._begun, **self._ended}

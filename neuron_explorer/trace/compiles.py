@@ -46,7 +46,7 @@ TRIGGERS: Final = ("forward", "backward", "compiled_autograd", "eager", "runtime
 CACHE_RESULTS: Final = ("hit", "miss", "bypass")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Place:
     """A line of a program. ``file`` as Python names it (a path, or ``<string>``)."""
 
@@ -55,7 +55,7 @@ class Place:
     function: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GraphNode:
     """One operation of a compiled graph, and the line that made it (None: the compiler's own)."""
 

@@ -76,7 +76,7 @@ class PathRules:
         text = _IN_TEXT.sub("", text)
         for directory, short in ((self._cwd, ""), (self._home, "~/")):
             if len(directory) > 1:
-                text = re.sub(rf"(?<![\w./\\~-]){re.escape(directory)}[/\\]", lambda _, s=short: s, text)
+                text = re.sub(rf"(?<![\w./\\~-]){re.escape(directory)}[/\\]", short, text)
         return _HOME_IN_TEXT.sub("~", text)
 
     def info(self, filename: str) -> FileInfo:
