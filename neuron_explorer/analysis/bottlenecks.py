@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from neuron_explorer.analysis.kernels import STARTS, Kernel, kernel_of
 from neuron_explorer.analysis.modules import ancestors, module_pattern, wildcard
 from neuron_explorer.analysis.selection import ENGINE_CALLS, WORK_KINDS, Selection, kinds_sql, select
 
@@ -35,6 +36,7 @@ _FROM: Final = (
 # A fallback inside an operator has the operator's name: it is the same call.
 _CALL: Final = "(kind <> 'fallback' OR parent < 0 OR caller IS NOT NULL)"
 _CALLS: Final = f"count(*) FILTER ({_CALL})"
+_KERNEL: Final = f"min(detail) FILTER (kind = 'op' AND starts_with(detail, '{STARTS}')) AS kernel"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Row:
     table's whole. ``median_ns``: of one event (by line: of one event that is outermost on
     its line). ``…_per_step`` are None without steady steps.
     ``without_end``: events whose end was not seen; they have no time.
+    ``kernel``: of an operator that the program registered itself.
     """
 
     key: str
@@ -69,6 +72,7 @@ class Row:
     module: str = ""
     phase: str = ""
     attribution: str = ""
+    kernel: Kernel | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def by_op(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection: 
         f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, {_LAUNCHES} AS launches, "
         f"median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
         "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
-        "list(DISTINCT module)[1:4096] AS modules "
+        f"list(DISTINCT module)[1:4096] AS modules, {_KERNEL} "
         f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name"
     )
     return _table(trace, "op", sel, sql, limit, lambda r: r["name"] or "")
@@ -110,7 +114,7 @@ def by_op_and_shape(
         f"SELECT name, shapes, dtypes, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, "
         f"{_LAUNCHES} AS launches, median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
         "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
-        "list(DISTINCT module)[1:4096] AS modules "
+        f"list(DISTINCT module)[1:4096] AS modules, {_KERNEL} "
         f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name, shapes, dtypes"
     )
     return _table(
@@ -259,6 +263,7 @@ def _table(
             "function": r.get("function") or "",
             "attribution": r.get("attribution") or "",
             "module": module_pattern(r.get("modules") or ()),
+            "kernel": kernel_of(r.get("kernel")),
         }
         if extra["file"]:
             extra["code"] = code.line(extra["file"], extra["line"]) or ""

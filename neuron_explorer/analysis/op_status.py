@@ -21,6 +21,7 @@ from neuron_explorer.analysis.line_counts import LineCount, tally, top_lines
 from neuron_explorer.analysis.shapes import shape_text
 from neuron_explorer.analysis.signature import parse
 from neuron_explorer.neuron.dispatch import is_composite, is_known, is_native, native_operators
+from neuron_explorer.trace.registrations import ENTRY, is_custom
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -64,13 +65,15 @@ class Coverage:
     """What the statuses rest on.
 
     ``seen``: fallbacks were seen, not predicted. ``every``: whatever the device ran without a
-    fallback is native (the emulator sees all of them).
+    fallback is native (the emulator sees all of them). ``custom``: operators that the program
+    registered, each with the device types that it has a kernel for ("" for any).
     """
 
     seen: bool
     every: bool
     native: frozenset[str] | None
     named: frozenset[str]
+    custom: Mapping[str, frozenset[str]]
 
 
 def coverage_of(metadata: Mapping[str, Any]) -> Coverage:
@@ -83,7 +86,14 @@ def coverage_of(metadata: Mapping[str, Any]) -> Coverage:
     seen = on_device and isinstance(fallback, Mapping) and fallback.get("observed") is True
     named = device.get("fallback_ops")
     names = frozenset(n[:200] for n in named[:4096] if isinstance(n, str)) if isinstance(named, list) else frozenset()
-    return Coverage(seen, seen and device.get("emulated") is True, native_operators(), names)
+    return Coverage(seen, seen and device.get("emulated") is True, native_operators(), names, _custom(metadata))
+
+
+def _custom(metadata: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    entry = metadata.get(ENTRY)
+    items = list(entry.items())[:4096] if isinstance(entry, dict) else []
+    return {name: frozenset(d for d in devices[:64] if isinstance(d, str))
+            for name, devices in items if isinstance(devices, list) and is_custom(name)}  # fmt: skip
 
 
 def operators(trace: Trace, calls: Calls) -> tuple[tuple[Operator, ...], np.ndarray, np.ndarray]:
@@ -121,7 +131,7 @@ def _status(group: Group, known: Coverage) -> str:
     if group.kind not in ("op", "copy", "sync") or "::" not in group.name or group.name.startswith(_SILENT):
         return ""
     if not is_known(group.name):
-        return "unknown"
+        return _status_of_custom(known.custom.get(group.name))
     if group.name in known.named or group.name.removeprefix("aten::") in known.named:
         return "fallback"
     if known.native is None:
@@ -133,6 +143,15 @@ def _status(group: Group, known: Coverage) -> str:
     if known.every:
         return "native"
     return "unknown" if known.seen else "fallback"
+
+
+def _status_of_custom(devices: frozenset[str] | None) -> str:
+    """A kernel for the device is native, one for any device leaves the word to the operators inside it."""
+    if devices is None:
+        return "unknown"
+    if devices & {"neuron", "privateuseone"}:
+        return "native"
+    return "" if "" in devices else "fallback"
 
 
 def _operator(
@@ -172,10 +191,12 @@ def _reason(name: str, status: str, known: Coverage) -> str:
     if status == "fallback":
         if known.seen:
             return "" if name not in known.named else "named by the device"
+        if name in known.custom:
+            return f"predicted: the program registered it for {', '.join(sorted(known.custom[name]))} only"
         return "predicted: not on the list of native operators"
     if status == "unknown":
         return "not one of torch's own operators" if not is_known(name) else "not on the list of native operators"
-    return ""
+    return "the program registered a kernel for the device" if name in known.custom else ""
 
 
 def _would_copy(name: str, distinct: dict[_Call, int]) -> tuple[int | None, int | None]:

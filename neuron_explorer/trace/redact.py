@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -89,8 +90,22 @@ def _details(table: pa.Table, *, arguments: bool, source: bool, shorten: _Shorte
             text: str | None = details.values[code]
             if compiles and text is not None:
                 text = redacted_detail(text, arguments=arguments, source=source, shorten=shorten)
+            elif text is not None and shorten is not None:
+                text = _with_short_kernel(text, shorten)
             codes[rows[details.codes[rows] == code]] = texts.code(text)
     return texts.column(codes)
+
+
+def _with_short_kernel(text: str, shorten: _Shortener) -> str:
+    """A detail with the file of a custom operator's kernel shortened."""
+    try:
+        document = json.loads(text) if '"kernel"' in text else None
+    except (ValueError, RecursionError):
+        return text
+    kernel = document.get("kernel") if isinstance(document, dict) else None
+    if not isinstance(kernel, dict) or not isinstance(kernel.get("file"), str):
+        return text
+    return json.dumps({**document, "kernel": {**kernel, "file": shorten(kernel["file"])}})
 
 
 def _library_files(trace: Trace) -> set[str]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from synthetic import OTHER, event, memory_trace
 
 from neuron_explorer.analysis.bottlenecks import by_line, by_module, by_op, by_op_and_shape, ops_on_line, split_lines
+from neuron_explorer.analysis.kernels import Kernel, kernel_of
 from neuron_explorer.analysis.selection import in_phase, select
 
 STEPS = [(0, 1000, "warmup"), (1000, 1000, "steady"), (2000, 1000, "steady")]
@@ -186,3 +187,21 @@ def test_launches_are_operators_that_no_operator_called():
     assert {name: row.launches for name, row in rows.items()} == {
         "MmBackward0": 0, "aten::mm": 1, "aten::t": 0, "aten::add": 1, "aten::sub": 1,
     }  # fmt: skip
+
+
+def test_the_kernel_of_a_custom_operator():
+    kernel = '{"kernel": {"function": "f", "file": "k.py", "line": 3}, "tensors": []}'
+    trace = memory_trace([event("mine::op", 1100, 40, detail=kernel), event("aten::mm", 1200, 60, detail="{}")], STEPS)
+    for table in (by_op(trace), by_op_and_shape(trace)):
+        found = {row.name: row.kernel for row in table.rows}
+        assert found == {"mine::op": Kernel("f", "k.py", 3), "aten::mm": None}
+
+
+@pytest.mark.parametrize(
+    "detail",
+    ["", None, "{", '{"kernel": 3}', '{"kernel": {"function": "f", "file": "", "line": 3}}',
+     '{"kernel": {"function": "f", "file": "k", "line": true}}',
+     '{"kernel": {"function": null, "file": "k", "line": 3}}', '{"kernel":' + "[" * 9000, '"kernel"'],
+)  # fmt: skip
+def test_odd_kernels_are_none(detail):
+    assert kernel_of(detail) is None

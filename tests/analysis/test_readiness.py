@@ -123,6 +123,30 @@ def test_odd_details_count_nothing(detail):
     assert (row.bytes_to_host, row.bytes_to_device) == (0, 0)
 
 
+def test_an_operator_of_the_programs_own_is_native_where_it_has_a_kernel_for_the_device():
+    custom = {"mine::fast": ["neuron", "cpu"], "mine::composed": [""], "mine::host": ["cpu"]}
+    events = [
+        op("mine::fast", 1000, op("aten::argmax", 1005, duration=5)),  # its kernel answers for what is in it
+        op("mine::composed", 1100, op("aten::argmax", 1105, duration=5), op("aten::mm", 1110, duration=5)),
+        op("mine::host", 1200),
+        op("mine::nobody_knows", 1300),
+    ]
+    report = readiness(memory_trace(events, STEPS, custom_operators=custom))
+    assert statuses(report) == {
+        "mine::fast": ("native", 1), "aten::argmax": ("fallback", 1), "aten::mm": ("native", 1),
+        "mine::host": ("fallback", 1), "mine::nobody_knows": ("unknown", 1),
+    }  # fmt: skip
+    reasons = {o.name: o.reason for o in report.operators}
+    assert reasons["mine::host"] == "predicted: the program registered it for cpu only"
+    assert reasons["mine::fast"] == "the program registered a kernel for the device"
+
+
+@pytest.mark.parametrize("entry", [None, [], "x", {"mine::op": "neuron"}, {"mine::op": [1, None]}, {3: ["neuron"]}])
+def test_odd_entries_of_custom_operators(entry):
+    report = readiness(memory_trace([op("mine::op", 1000)], STEPS, custom_operators=entry))
+    assert statuses(report)["mine::op"][0] in ("unknown", "fallback")
+
+
 def test_the_lists_of_the_package():
     native = native_operators()
     assert native is not None and "mm" in native

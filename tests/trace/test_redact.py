@@ -71,6 +71,17 @@ def test_only_what_is_asked(path, tmp_path):
         assert trace.metadata["script"] == "/secretdir/train.py"
 
 
+def test_the_file_of_a_kernel_is_shortened(tmp_path):
+    kernel = '{"kernel": {"function": "f", "file": "secretdir/model.py", "line": 3}}'
+    events = [{"name": "mine::op", "start": 1, "duration": 5, "file": "secretdir/model.py", "line": 9,
+               "detail": kernel}]  # fmt: skip
+    path = write_trace(tmp_path / "t.parquet", events, metadata={"custom_operators": {"mine::op": ["cpu"]}})
+    with load(redact(path, tmp_path / "out.parquet", arguments=False)) as trace:
+        (row,) = trace.read(["file", "detail"]).to_pylist()
+        assert row == {"file": "model.py", "detail": kernel.replace("secretdir/", "")}
+        assert trace.metadata["custom_operators"] == {"mine::op": ["cpu"]}
+
+
 def test_no_overwriting(path, tmp_path):
     with pytest.raises(OutputError, match="exists"):
         redact(path, path)

@@ -114,6 +114,19 @@ def test_a_file_without_text_says_why(tmp_path):
     assert event["source"]["lines"] is None and event["source"]["reason"]
 
 
+def test_the_kernel_of_a_custom_operator(tmp_path):
+    path = tmp_path / "custom.parquet"
+    kernel = {"function": "step", "file": "proj/train.py", "line": 4}
+    detail = json.dumps({"kernel": kernel, "tensors": []})
+    event = {"name": "mine::op", "start": 1, "duration": 2, "id": 9, "file": "a.py", "line": 1, "detail": detail}
+    write_trace(path, [event], sources={"proj/train.py": SOURCE})
+    shown = Api(path).get("event", id=9)
+    source = shown["kernel"].pop("source")
+    assert shown["kernel"] == kernel
+    assert source["lines"][4 - source["first"]] == "def step(x):"
+    assert shown["facts"] == [["tensors", "[]"]]
+
+
 def test_walking(small):
     at = small.get("event", id=3)
     walk = {"track": at["track"], "start": at["start"], "row": at["row"]}

@@ -80,15 +80,16 @@ class CustomOperators:
 
 def place_of(function: Any) -> dict[str, Any]:
     """Where a function is written: inside decorators, partials and callable objects; empty for none in Python."""
-    for _ in range(_HOPS):
-        inner = getattr(function, "__wrapped__", None)
-        if inner is None:
-            inner = torch_private.function_inside(function)
-        if inner is None and getattr(function, "__code__", None) is None:
-            inner = next((f for f in (vars_of(function).get(n) for n in _HOLDERS) if callable(f)), None)
-        if inner is None or inner is function:
+    seen: list[Any] = []
+    while function is not None and len(seen) < _HOPS:
+        seen.append(function)
+        inner = [getattr(function, "__wrapped__", None), torch_private.function_inside(function)]
+        if getattr(function, "__code__", None) is None:
+            inner += [vars_of(function).get(name) for name in _HOLDERS]
+        following = next((f for f in inner if callable(f) and not any(f is known for known in seen)), None)
+        if following is None:
             break
-        function = inner
+        function = following
     code = getattr(function, "__code__", None)
     if code is None:
         call = type(function).__call__ if callable(function) else None

@@ -55,6 +55,7 @@
         this.times(event),
         nx.compilation(this.app, event),
         this.source(event),
+        this.kernel(event.kernel),
         this.tensors(event),
         this.links(event),
         this.stack(event),
@@ -80,27 +81,25 @@
     source(event) {
       const out = [];
       if (event.file && event.line > 0) {
-        const short = event.file.split("/").pop();
-        const query = new URLSearchParams({ file: event.file, line: event.line });
-        out.push(el("h3", { class: "tl-h" }, "Source ",
-          el("a", { class: "tl-line", href: `/t/${encodeURIComponent(this.app.traceId)}/source?${query}`, title: `${event.file}:${event.line}, in ${event.function || "?"}` }, `${clipped(short, 60)}:${event.line}`)));
+        out.push(el("h3", { class: "tl-h" }, "Source ", this.line(event)));
       } else {
         out.push(el("h3", { class: "tl-h" }, "Source"));
       }
-      const context = event.source;
-      if (context && context.lines) {
-        out.push(el("div", { class: "source tl-source", tabindex: "0", role: "region", "aria-label": `Source around line ${event.line}` },
-          ...context.lines.map((text, i) => {
-            const number = context.first + i;
-            const current = number === event.line;
-            return el("div", { class: current ? "source-line source-line-current" : "source-line", "aria-current": current ? "true" : null },
-              el("span", { class: "source-number" }, String(number)), el("span", { class: "source-text" }, text || " "));
-          })));
-      } else if (context) {
-        out.push(el("p", { class: "tl-note" }, context.reason));
-      }
+      out.push(excerpt(event.source, event.line));
       if (event.attribution) out.push(el("p", { class: "tl-note", "data-attribution": event.attribution.key }, event.attribution.text));
       return out;
+    }
+
+    /** A link to a line: `place` has file, line and function. */
+    line(place) {
+      const query = new URLSearchParams({ file: place.file, line: place.line });
+      return el("a", { class: "tl-line", href: `/t/${encodeURIComponent(this.app.traceId)}/source?${query}`, title: `${place.file}:${place.line}, in ${place.function || "?"}` }, `${clipped(place.file.split("/").pop(), 60)}:${place.line}`);
+    }
+
+    /** The function that the program registered as the operator's kernel. */
+    kernel(kernel) {
+      if (!kernel) return null;
+      return [el("h3", { class: "tl-h", title: kernel.function }, `Kernel ${clipped(kernel.function, 60)} `, this.line(kernel)), excerpt(kernel.source, kernel.line)];
     }
 
     tensors(event) {
@@ -172,6 +171,19 @@
       );
     }
   };
+
+  /** Lines of source around one of them, or why they are not there. */
+  function excerpt(context, line) {
+    if (!context) return null;
+    if (!context.lines) return el("p", { class: "tl-note" }, context.reason);
+    return el("div", { class: "source tl-source", tabindex: "0", role: "region", "aria-label": `Source around line ${line}` },
+      ...context.lines.map((text, i) => {
+        const number = context.first + i;
+        const current = number === line;
+        return el("div", { class: current ? "source-line source-line-current" : "source-line", "aria-current": current ? "true" : null },
+          el("span", { class: "source-number" }, String(number)), el("span", { class: "source-text" }, text || " "));
+      }));
+  }
 
   function fact(label, text) {
     return [el("dt", {}, label), el("dd", {}, text)];

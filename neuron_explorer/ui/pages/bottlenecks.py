@@ -219,6 +219,10 @@ def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], 
     ]  # fmt: skip
     median = g.number_column("median", f"median, {median_unit}", 3, "Median duration of one event", width=88)
     module = g.text_column("module", "module", width=140)
+    kernel = []
+    if any(row.kernel for row in rows):
+        tip = "The function that the program registered as the operator's kernel"
+        kernel = [g.link_column("kernel", "kernel_href", "kernel", width=150, headerTooltip=tip)]
     phase = g.text_column("phase", "phase", width=90, cellClass="", headerTooltip="The phase of most of the events")
     show = {
         "field": "show", "headerName": "", "cellRenderer": "NxLink", "cellRendererParams": {"link": "timeline"},
@@ -232,13 +236,13 @@ def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], 
         ],
         "op": [
             g.text_column("name", "operator", flex=1, minWidth=220),
-            *costs, median, phase, module, show,
+            *costs, median, phase, module, *kernel, show,
         ],
         "op_shape": [
             g.text_column("name", "operator", width=200, minWidth=160, pinned="left"),
             g.text_column("shapes", "shapes", width=240, flex=1, minWidth=160),
             g.text_column("dtypes", "dtypes", width=100),
-            *costs, median, phase, show,
+            *costs, median, phase, *kernel, show,
         ],
         "module": [
             g.text_column("module", "module", flex=1, minWidth=220),
@@ -289,6 +293,11 @@ def _row(row: Row, d: BottleneckData, trace_id: str, size: int, median_size: int
             name=plain(row.name), shapes=plain(shape_text(row.shapes), 400), dtypes=plain(dtype_text(row.dtypes)),
             timeline=timeline_url(trace_id, op=row.name),
         )  # fmt: skip
+        if row.kernel is not None:
+            values.update(
+                kernel=place(row.kernel.file, row.kernel.line),
+                kernel_href=source_url(trace_id, row.kernel.file, row.kernel.line, period),
+            )
     return values
 
 

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
+from neuron_explorer.analysis.kernels import kernel_of
 from neuron_explorer.trace.schema import ATTRIBUTIONS
 from neuron_explorer.ui.timeline.compilation import compilation, compiled_by, launches
 from neuron_explorer.ui.timeline.events import brief, find, starting_at, step_from
@@ -71,6 +72,7 @@ def event_details(index: Index, trace: Trace, row: int) -> dict[str, Any] | None
         "tensors": _tensors(event),
         "stack": _stack(trace, event["stack"]),
         "source": source_context(trace, event["file"], event["line"]),
+        "kernel": _kernel(trace, event["detail"]),
         "parent": _parent(index, trace, event, own),
         "children": _children(index, trace, event, own["end"]),
         "links": _links(index, trace, event, made),
@@ -264,7 +266,21 @@ def _detail(text: str | None) -> list[tuple[str, str]]:
         return []
     if not isinstance(document, dict):
         return []
-    return [(str(k)[:100].replace("_", " "), _plain(v)) for k, v in list(document.items())[:20]]
+    known = [(k, v) for k, v in document.items() if k != "kernel" or kernel_of(text) is None]
+    return [(str(k)[:100].replace("_", " "), _plain(v)) for k, v in known[:20]]
+
+
+def _kernel(trace: Trace, detail: str | None) -> dict[str, Any] | None:
+    """The kernel of a custom operator and the lines around its definition."""
+    kernel = kernel_of(detail)
+    if kernel is None:
+        return None
+    return {
+        "function": kernel.function,
+        "file": kernel.file,
+        "line": kernel.line,
+        "source": source_context(trace, kernel.file, kernel.line),
+    }
 
 
 def _plain(value: Any) -> str:
