@@ -140,19 +140,21 @@ def _items(
                       inner.compile_id, details.recompile(recompile, by_number[key]), key, open=inner.open)
             )  # fmt: skip
     for phase in compiles.phases:
-        start, end = max(phase.start, start_ns), phase.end
-        if not (bounds.low <= phase.start <= phase.end <= bounds.high):
+        owner = by_key.get(phase.key)
+        # A part that never ended is what a killed process was at.
+        never_ended = phase.end < 0 and owner is not None and owner.open
+        start, end = max(phase.start, start_ns), owner.end if owner is not None and never_ended else phase.end
+        if not bounds.low <= phase.start <= bounds.high or not (never_ended or phase.start <= end <= bounds.high):
             quarantined += 1
             continue
         if end < start_ns:
             continue
-        owner = by_key.get(phase.key)
         if owner is not None and owner.thread == phase.thread and start < owner.end and end > owner.start:
             start, end = max(start, owner.start), min(end, owner.end)
         place = owner.place if owner is not None else Place("", -1)
         items.append(
             _Item(start, end, _PHASE, "compile", phase.name, place, phase.thread,
-                  owner.compile_id if owner else "", details.phase(phase), phase.key)
+                  owner.compile_id if owner else "", details.phase(phase), phase.key, open=never_ended)
         )  # fmt: skip
     return items, quarantined, unended
 
