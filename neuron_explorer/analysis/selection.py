@@ -64,6 +64,8 @@ def time_kind(metadata: Mapping[str, Any]) -> TimeKind:
     kind = plain(str(device.get("type") or ""), 40) if isinstance(device, Mapping) else ""
     if kind in ("cpu", ""):
         return TimeKind("host time", "host time; on the CPU that is the execution time", True)
+    if kind == "unknown":  # a log that only tells what the host did
+        return TimeKind("host time", "host time", True)
     if isinstance(device, Mapping) and device.get("emulated"):
         return TimeKind(
             "host time",

@@ -71,6 +71,7 @@ def test_an_odd_lane_table_does_no_harm():
         ({"type": "neuron", "emulated": True}, "host time", True),
         ({"type": "neuron", "emulated": False}, "host-submit time", False),
         ({"type": "cuda"}, "host-submit time", False),
+        ({"type": "unknown"}, "host time", True),
         (None, "host time", True),
         ("cpu", "host time", True),
     ],

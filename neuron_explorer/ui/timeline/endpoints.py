@@ -128,7 +128,7 @@ def meta(timelines: Timelines, trace_id: str) -> dict[str, Any]:
         "not_drawn": info["not_drawn"],
         "steps": str(timeline.trace.metadata.get("steps", {}).get("rule_text", ""))[:200],
         "emulated": bool(timeline.trace.metadata.get("device", {}).get("emulated")),
-        "asynchronous": timeline.trace.metadata.get("device", {}).get("type") not in ("cpu", None, ""),
+        "asynchronous": timeline.trace.metadata.get("device", {}).get("type") not in ("cpu", "unknown", None, ""),
     }
 
 
