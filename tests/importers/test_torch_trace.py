@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from torch_logs import DATA, VERSIONS, compiles, event_log, imported, text_of
 
 from neuron_explorer.errors import BadTraceError, OutputError
 from neuron_explorer.trace.importers import default_output, find, import_trace
-from neuron_explorer.trace.store import load
 
-DATA = Path(__file__).parent / "data"
-VERSIONS = ("torch-2.9", "torch-2.13", "torch-2.14")
 LINE = {
     name: number + 1
     for number, text in enumerate(Path(__file__).with_name("log_program.py").read_text().splitlines())
     for name in ("def scale", "def breaks", "def forward", "def refused", "def never", 'print("middle")', "if z.sum()")
     if text.strip().startswith(name)
 }
-
-
-def imported(path: Path, tmp_path: Path, name: str = "trace.parquet") -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The rows, with their detail as a dict, and the metadata."""
-    output = tmp_path / name
-    import_trace(path, output, overwrite=True)
-    with load(output) as trace:
-        table = trace.sql_arrow("select * from events order by start, depth")
-        rows = table.to_pylist()
-        for row in rows:
-            row["detail"] = json.loads(row["detail"] or "{}")
-        return rows, trace.metadata
-
-
-def compiles(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [r for r in rows if r["kind"] == "compile" and not r["detail"].get("phase")]
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -84,7 +64,7 @@ def test_a_recompilation_has_the_reason_of_the_entry_that_nearly_fitted(log):
         ("4/1", "requires_grad", "x", "requires gradient", "no gradient", "4/0"),
     ]
     recompile = next(r for r in rows if r["kind"] == "recompile" and r["compile_id"] == "0/3")
-    assert [reason["entry"] for reason in recompile["detail"]["reasons"]][0] == "0/0"
+    assert recompile["detail"]["reasons"][0]["entry"] == "0/0"
     assert len(recompile["detail"]["reasons"]) == 3
     assert (recompile["file"], recompile["line"]) == ("log_program.py", LINE["def scale"])
     assert (recompile["detail"]["nth"], recompile["detail"]["limit"]) == (4, 8)
@@ -183,10 +163,6 @@ def test_caches(version, tmp_path):
 # --- several files ---------------------------------------------------------------------------
 
 
-def text_of(name: str = "torch-2.13") -> str:
-    return gzip.decompress((DATA / f"{name}.log.gz").read_bytes()).decode()
-
-
 def test_ranks_have_lanes_of_their_own(tmp_path):
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -234,10 +210,13 @@ def test_two_processes_in_one_file_are_told_apart(tmp_path):
 
 
 def test_compilations_at_the_same_time_are_on_two_threads(tmp_path):
-    one = event_log([("B", "dynamo", 10, "0/0"), ("B", "dynamo", 20, "1/0"), ("B", "bytecode_tracing", 25, "0/0"),
-                     ("E", "bytecode_tracing", 28, "0/0"), ("E", "dynamo", 30, "1/0"), ("E", "dynamo", 40, "0/0")])  # fmt: skip
     log = tmp_path / "a.log"
-    log.write_text(one)
+    log.write_text(
+        event_log([
+            ("B", "dynamo", 10, "0/0"), ("B", "dynamo", 20, "1/0"), ("B", "bytecode_tracing", 25, "0/0"),
+            ("E", "bytecode_tracing", 28, "0/0"), ("E", "dynamo", 30, "1/0"), ("E", "dynamo", 40, "0/0"),
+        ])
+    )  # fmt: skip
     rows, metadata = imported(log, tmp_path)
     assert {(r["compile_id"], r["lane"], r["depth"]) for r in compiles(rows)} == {("0/0", 0, 0), ("1/0", 1, 0)}
     assert [lane["name"] for lane in metadata["lanes"]] == ["compile · thread 1", "compile · thread 2"]
@@ -249,21 +228,6 @@ def test_a_compilation_inside_another_stays_on_its_thread(tmp_path):
                               ("E", "dynamo", 40, "0/0")]))  # fmt: skip
     rows, _ = imported(log, tmp_path)
     assert {(r["compile_id"], r["lane"], r["depth"]) for r in compiles(rows)} == {("0/0", 0, 0), ("1/0", 0, 1)}
-
-
-def event_log(events: list[tuple[str, str, int, str]]) -> str:
-    import hashlib
-
-    text = ""
-    for phase, name, second, compile_id in events:
-        event = {"name": name, "ts": (1_700_000_000 + second) * 1e6, "args": {"compile_id": compile_id}, "ph": phase}
-        payload = json.dumps(event, indent=0)
-        frame, number = compile_id.split("/")
-        record = {"chromium_event": {}, "frame_id": int(frame), "frame_compile_id": int(number), "attempt": 0,
-                  "has_payload": hashlib.md5(payload.encode()).hexdigest()}  # fmt: skip
-        shown = payload.replace("\n", "\n\t")
-        text += f"V1114 22:13:{second:02d}.000000 77 torch/_dynamo/utils.py:1] {json.dumps(record)}\n\t{shown}\n"
-    return text
 
 
 def test_a_log_without_timed_events(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -106,18 +107,23 @@ def _walk(directory: Path, most: int = MAX_FILES) -> list[Path]:
 
 def _first_record(path: Path) -> bytes | None:
     """The stamp of the first record in the file's head, None when there is none."""
-    try:
-        file, _ = open_log(path)
-        with file:
-            head = file.read(HEAD)
-    except (OSError, EOFError, ValueError):
-        return None
-    except Exception:  # zlib's errors have no common base
-        return None
-    for line in head.split(b"\n"):
+    for line in _head(path).split(b"\n"):
         if line[:1] == b"\t":
             continue
         header = header_of(line[:4000])
         if header is not None and header["rest"].startswith(b"{") and any(k in header["rest"][:2000] for k in _KNOWN):
             return b"".join(header[g] for g in ("month", "day", "hour", "minute", "second", "fraction"))
     return None
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes; of a damaged gzip what can be read."""
+    head = b""
+    try:
+        file, _ = open_log(path)
+        with file:
+            while len(head) < HEAD and (piece := file.read(1 << 14)):
+                head += piece
+    except (OSError, EOFError, ValueError, zlib.error):
+        pass
+    return head

@@ -7,7 +7,6 @@ that is counted by kind, never trusted and never fatal.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
 import zlib
@@ -15,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final
 
 from .values import decoded
 
@@ -67,18 +66,50 @@ class Record:
     where: str  # FILE, byte OFFSET
 
 
-def open_log(path: Path) -> tuple[IO[bytes], Callable[[], int]]:
+class _Unpacked:
+    """Reads gzip in pieces, and of a damaged file all that comes before the damage."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._unpack = zlib.decompressobj(wbits=31)
+        self._packed = b""
+
+    def read(self, size: int) -> bytes:
+        """At least a byte, at most ``size``; nothing at the end. Raises ``zlib.error`` or ``EOFError`` at damage."""
+        while True:
+            if self._unpack.eof:  # members may follow one another
+                self._packed = self._unpack.unused_data.lstrip(b"\0")
+                if not self._packed and not self._refill():
+                    return b""
+                self._unpack = zlib.decompressobj(wbits=31)
+            if not self._packed and not self._refill():
+                raise EOFError("the file ends in the middle of gzip data")
+            data = self._unpack.decompress(self._packed, size)
+            self._packed = self._unpack.unconsumed_tail
+            if data:
+                return data
+
+    def _refill(self) -> bool:
+        self._packed = self._file.read(1 << 12)
+        return bool(self._packed)
+
+    def __enter__(self) -> _Unpacked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def open_log(path: Path) -> tuple[IO[bytes] | _Unpacked, Callable[[], int]]:
     """The log's bytes, unpacked when it is gzip, and how many bytes of the file have been read so far."""
     file = path.open("rb")
     try:
         head = file.read(2)
         file.seek(0)
-        if head == b"\x1f\x8b":
-            return cast("IO[bytes]", gzip.GzipFile(fileobj=file)), file.tell
     except BaseException:
         file.close()
         raise
-    return file, file.tell
+    return (_Unpacked(file) if head == b"\x1f\x8b" else file), file.tell
 
 
 def header_of(line: bytes) -> re.Match[bytes] | None:
@@ -113,7 +144,7 @@ def records(
 class _Scanner:
     """Lines and payloads from chunks: never more than the longest allowed line is held."""
 
-    def __init__(self, file: IO[bytes], name: str, losses: Losses) -> None:
+    def __init__(self, file: IO[bytes] | _Unpacked, name: str, losses: Losses) -> None:
         self._file, self._name, self._losses = file, name, losses
         self._buffer, self._at, self._base, self._ended = b"", 0, 0, False
         self.line_ended = True  # the last line had its newline
