@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import neuron_explorer
+from neuron_explorer.analysis.readiness import readiness
 
 pytest.importorskip("torch", reason="recording needs torch")
 pytestmark = pytest.mark.skipif(
@@ -175,3 +177,90 @@ def test_bad_settings_are_one_line(name: str, value: str, said: str, monkeypatch
     with pytest.raises(emulator.EmulatorError, match=said):
         emulator.enable()
     assert emulator.enabled() is None
+
+
+CUSTOM = """\
+import torch
+
+
+@torch.library.custom_op("mine::gate", mutates_args=(), device_types="neuron")
+def gate(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.sigmoid(x)
+
+
+@gate.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("mine::gate_backward", mutates_args=(), device_types="neuron")
+def gate_backward(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    s = torch.sigmoid(x)
+    return g * (s + x * s * (1 - s))
+
+
+@gate_backward.register_fake
+def _(g, x):
+    return torch.empty_like(x)
+
+
+gate.register_autograd(
+    lambda ctx, g: gate_backward(g, *ctx.saved_tensors),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.inner(x)
+        h = gate(h)
+        return h.sum()
+
+
+model = Model().to("neuron")
+x = torch.ones(2, 4, device="neuron")
+model(x).backward()
+torch.compile(model, backend="neuron", fullgraph=True)(x).backward()
+"""
+
+
+def test_a_custom_operator_eager_and_compiled(run_python: Run, tmp_path: Path) -> None:
+    (tmp_path / "custom.py").write_text(CUSTOM)
+    done = record(run_python, "custom.py")
+    assert done.returncode == 0, done.stderr
+    lines = CUSTOM.splitlines()
+    call = lines.index("        h = gate(h)") + 1
+    formula = lines.index("    lambda ctx, g: gate_backward(g, *ctx.saved_tensors),") + 1
+    with neuron_explorer.load(tmp_path / "trace.parquet") as trace:
+        rows = trace.sql_arrow(
+            "SELECT name, file, line, phase, attribution, detail FROM events WHERE name LIKE 'mine::%' "
+            'GROUP BY ALL ORDER BY min("start")'
+        ).to_pylist()
+        linear = trace.sql_arrow(
+            "SELECT DISTINCT line FROM events WHERE name = 'aten::addmm' AND attribution = 'compiled_graph'"
+        ).to_pylist()
+        report = readiness(trace)
+    found = [(r["name"], r["line"], r["phase"], r["attribution"], json.loads(r["detail"])["kernel"]) for r in rows]
+    kernel, backward = (
+        {"function": name, "file": "custom.py", "line": lines.index(text) + 1}
+        for name, text in (
+            ("gate", "def gate(x: torch.Tensor) -> torch.Tensor:"),
+            ("gate_backward", "def gate_backward(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:"),
+        )
+    )
+    assert found == [
+        ("mine::gate", call, "forward", "stack", kernel),
+        ("mine::gate_backward", formula, "backward", "stack", backward),
+        ("mine::gate", call, "forward", "compiled_graph", kernel),
+        # In a compiled graph the backward formula is gone: the line is that of the forward call.
+        ("mine::gate_backward", call, "backward", "compiled_graph", backward),
+    ]
+    assert linear == [{"line": lines.index("        h = self.inner(x)") + 1}]
+    status = {o.name: o.status for o in report.operators}
+    assert {name: how for name, how in status.items() if name.startswith("mine::")} == {
+        "mine::gate": "native", "mine::gate_backward": "native",
+    }  # fmt: skip
