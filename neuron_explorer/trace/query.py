@@ -47,7 +47,7 @@ def connect(path: Path, columns: Mapping[str, bool]) -> duckdb.DuckDBPyConnectio
     return connection
 
 
-def configuration(memory: str, threads: int) -> dict[str, str]:
+def configuration(memory: str, threads: int) -> dict[str, str | bool | int | float | list[str]]:
     """How DuckDB is started: no extensions, no temporary files."""
     return {
         "autoinstall_known_extensions": "false",

@@ -70,8 +70,6 @@ def _answer(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> d
     except (MemoryError, duckdb.OutOfMemoryException):
         return {"error": f"The query needs more memory than the {request['config']['memory_limit']} it may have. "
                 "Group, or ask for fewer events: a step, a kind, a line.", "position": None}  # fmt: skip
-    except RecursionError:
-        return {"error": "The query is nested too deeply.", "position": None}
     except duckdb.Error as error:
         message, position = _said(error)
         return {"error": message, "position": _characters(text, None if position is None else position - before)}

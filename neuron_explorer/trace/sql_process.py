@@ -120,13 +120,24 @@ def run(trace: Trace, statement: str, *, limits: Limits = Limits(), key: str = "
     """
     if len(statement) > LONGEST_STATEMENT:
         return Answer("error", f"The statement is longer than {LONGEST_STATEMENT:,} characters.")
+    if not _is_text(statement):
+        return Answer("error", "The statement holds characters that are no text.")
     if not _places.acquire(blocking=False):
         return Answer("busy", f"{MOST_AT_ONCE} queries are running already; wait for one of them, or cancel it.")
     try:
         with _registered(key) as running:
             return _run(trace, statement, limits, running)
+    except OSError as error:
+        return Answer("error", f"The query's process could not be started: {error.strerror or error}.")
     finally:
         _places.release()
+
+
+def _is_text(statement: str) -> bool:
+    try:
+        return "\0" not in statement.encode().decode()
+    except UnicodeError:
+        return False
 
 
 def cancel(key: str) -> bool:

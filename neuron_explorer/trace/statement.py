@@ -68,7 +68,10 @@ def _not_select(kind: str) -> str:
 def _tree_refusal(connection: duckdb.DuckDBPyConnection, statement: str) -> Refusal | None:
     # All rows, for a result that is not read to its end keeps the connection.
     rows = connection.execute("SELECT json_serialize_sql(CAST(? AS VARCHAR))", [statement]).fetchall()
-    tree = json.loads(rows[0][0])
+    try:
+        tree = json.loads(rows[0][0])
+    except RecursionError:
+        return Refusal("The query is nested too deeply.")
     if tree.get("error"):
         return Refusal(f"Only a plain SELECT can be run on a trace: {tree.get('error_message', 'unknown form')}.")
     for node in _nodes(tree):

@@ -122,7 +122,7 @@ def test_the_trace_cannot_be_overwritten(trace):
     ):
         answer = run(trace, statement, limits=SMALL)
         assert answer.state == "error"
-        assert "COPY" in answer.message
+        assert "COPY" in answer.message or "SELECT" in answer.message
         with pytest.raises(Exception, match=r"COPY|SELECT"):
             trace.sql_arrow(statement)
     assert trace.path.read_bytes() == before
@@ -221,8 +221,26 @@ def _wait(condition) -> None:
         time.sleep(0.01)
 
 
-def test_a_statement_that_is_too_long_is_not_run(trace):
+def test_a_statement_that_is_too_long_or_no_text_is_not_run(trace):
     assert "longer than" in run(trace, "SELECT 1 " + " " * 5000).message
+    for odd in ("SELECT '\ud800'", "SELECT 1\0"):
+        assert "no text" in run(trace, odd).message
+
+
+def test_a_process_that_cannot_start_is_said(trace, monkeypatch):
+    monkeypatch.setattr(sql_process.sys, "executable", "/nowhere/python")
+    answer = run(trace, "SELECT 1", limits=SMALL)
+    assert answer.state == "error"
+    assert "could not be started" in answer.message
+
+
+def test_no_process_is_left_behind(trace):
+    run(trace, FOR_EVER, limits=Limits(seconds=0.5))
+    assert sql_process._running == {}
+    if sys.platform.startswith("linux"):
+        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+        names = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children.read_text().split()]
+        assert not [name for name in names if b"sql_child" in name]
 
 
 def test_the_child_knows_no_secrets(monkeypatch):

@@ -114,3 +114,9 @@ def test_words_that_could_hide_a_statement_are_looked_into():
     assert hides_nothing("SELECT name FROM events")
     for statement in ("WITH x AS (cOpY a TO 'b') SELECT 1", "FROM query('x')", "WITH x AS (DELETE FROM a) SELECT 1"):
         assert not hides_nothing(statement)
+
+
+@pytest.mark.parametrize("statement", ["SELECT " + "NOT " * 900 + "1", "SELECT " + "[" * 900 + "1" + "]" * 900])
+def test_deep_nesting_is_refused(connection, statement):
+    refused = refusal(connection, statement)
+    assert refused is None or "nested" in refused.reason

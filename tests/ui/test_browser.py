@@ -17,57 +17,7 @@ pytestmark = pytest.mark.browser
 
 PAGES = ("overview", "timeline", "bottlenecks?by=line", "bottlenecks?by=op", "bottlenecks?by=op_shape",
          "bottlenecks?by=module", "source", "source?line=2", "sql", "about")  # fmt: skip
-WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 700, "height": 900}
-
-
-class Tab:
-    """A page that knows the cookie and keeps what went wrong."""
-
-    def __init__(self, browser, served, viewport, scheme="light"):
-        self.context = browser.new_context(viewport=viewport, color_scheme=scheme, accept_downloads=True)
-        self.page = self.context.new_page()
-        self.served = served
-        self.trouble: list[str] = []
-        self.page.on("console", lambda m: self.trouble.append(f"{m.type}: {m.text}") if m.type == "error" else None)
-        self.page.on("pageerror", lambda e: self.trouble.append(f"error: {e}"))
-        self.page.on("request", lambda r: self._request(r.url))
-        self.page.goto(served.url)
-        self.page.wait_for_selector("#content .card, #content .picker-list")
-
-    def _request(self, url):
-        if not url.startswith((self.served.origin + "/", "data:", "blob:" + self.served.origin)):
-            self.trouble.append(f"external request: {url}")
-
-    def trace(self, name):
-        """Id of a trace by its file name, from the picker."""
-        self.page.goto(self.served.origin + "/")
-        href = self.page.locator(".picker-list a", has_text=name).get_attribute("href")
-        return href.split("/")[2]
-
-    def open(self, trace_id, path):
-        self.page.goto(f"{self.served.origin}/t/{trace_id}/{path}")
-        self.settle()
-
-    def settle(self):
-        self.page.wait_for_selector("#content > :not(.loading)")
-        self.page.wait_for_load_state("networkidle")
-
-    def overflow(self):
-        """How many pixels the page is wider than the window."""
-        return self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-
-
-@pytest.fixture
-def tab(browser, served):
-    tabs = []
-
-    def make(viewport=WIDE, scheme="light"):
-        tabs.append(Tab(browser, served, viewport, scheme))
-        return tabs[-1]
-
-    yield make
-    for made in tabs:
-        made.context.close()
+WIDE, NARROW = (1440, 900), (700, 900)
 
 
 @pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
