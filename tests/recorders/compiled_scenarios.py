@@ -310,8 +310,8 @@ def paused():
 @scenario
 def own_fault():
     with recording() as found:
-        for name in ("_frame_ends", "_on_graph", "_on_event"):
-            setattr(found["recorder"], name, fault)
+        for name in ("frame_ends", "on_graph", "on_event"):
+            setattr(found["recorder"]._watch, name, fault)
         found["result"] = torch.compile(scaled, backend="eager")(torch.ones(2), 2).tolist()
     return found
 

@@ -9,39 +9,23 @@ compiler.
 
 from __future__ import annotations
 
-import functools
-import itertools
 import os
-import sys
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuron_explorer.trace.compile_phases import is_envelope, phase_of
 from neuron_explorer.trace.compile_spool import CompileWriter, path_in
-from neuron_explorer.trace.compiles import GraphBreak, LimitReached, Place, Recompile
-from neuron_explorer.trace.recompile_reasons import with_actual
-from neuron_explorer.trace.recorders import compiler_reasons, torch_compiler_private
-from neuron_explorer.trace.recorders.compiler_breaks import read_break
-from neuron_explorer.trace.recorders.compiler_graphs import read_graph
-from neuron_explorer.trace.recorders.compiler_places import Places, place_of_code
-from neuron_explorer.trace.recorders.compiler_state import OpenCompile, Threads, phase_record, small_facts
+from neuron_explorer.trace.recorders import torch_compiler_private
+from neuron_explorer.trace.recorders.compiler_hooks import replacement
+from neuron_explorer.trace.recorders.compiler_places import Places
 from neuron_explorer.trace.recorders.compiler_structured import StructuredLog
-from neuron_explorer.trace.recorders.torch_private import hide_from_dynamo
+from neuron_explorer.trace.recorders.compiler_watch import Watch
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.recorders.backend import Backend
     from neuron_explorer.trace.settings import Settings
 
 __all__ = ["Compilations", "compiler_of"]
-
-_REMEMBERED = 10_000  # forward compilations that a backward compilation may belong to
-_BEGINNINGS = {"entire_backward_compile": "backward", "compiled_autograd": "compiled_autograd"}
-_CACHES = (("fx_graph_cache_", "fx_graph"), ("autograd_cache_", "aotautograd"))
-_WORST_LAST = ("hit", "bypass", "miss")
 
 
 class Compilations:
@@ -67,23 +51,19 @@ class Compilations:
         follow_forks: bool = True,
     ) -> None:
         self._spool = spool
-        self._places = Places(session)
-        self._warn = warn
-        self._count_tracing = tracing_ops or (lambda: -1)
         self._pid = os.getpid()
         self._follow_forks = follow_forks
         self._writers: dict[int, CompileWriter] = {}
-        self._threads = Threads()
-        self._keys = itertools.count(1)
-        self._forwards: OrderedDict[str, OpenCompile] = OrderedDict()
+        self._watch = Watch(
+            Places(session), self._writer, self._listening, warn=warn, tracing_ops=tracing_ops or (lambda: -1)
+        )
         self._replaced: list[tuple[Any, str, Any, Any]] = []
-        self._structured = StructuredLog(self._on_structured) if full else None
+        self._structured = StructuredLog(self._watch.on_structured) if full else None
         self._forget_import: Callable[[], None] | None = None
         self._active = False
         self._stopped = False
         self._errors: dict[str, int] = {}
         self._missing: dict[str, str] = {}
-        self._has_limit = True
 
     # Life ------------------------------------------------------------------------------
 
@@ -138,24 +118,14 @@ class Compilations:
             return
         try:
             self._missing = torch_compiler_private.missing()
-            makers = {
-                "frame": self._around_frame,
-                "reasons": self._around_reasons,
-                "limit": self._around_limit,
-                "event": self._around_event,
-                "instant": self._around_instant,
-                "backend": self._around_backend,
-                "break": self._around_break,
-            }
             roles = set()
             for site in torch_compiler_private.sites():
                 original = vars(site.owner)[site.name]
-                observed = makers[site.role](original)
-                hide_from_dynamo(observed)
+                observed = replacement(site.role, original, self._watch, self._try)
                 setattr(site.owner, site.name, observed)
                 self._replaced.append((site.owner, site.name, original, observed))
                 roles.add(site.role)
-            self._has_limit = "limit" in roles
+            self._watch.has_limit = "limit" in roles
             if self._structured is not None:
                 self._structured.start()
         except Exception as error:
@@ -188,379 +158,6 @@ class Compilations:
     def _listening(self) -> bool:
         return self._active and (self._follow_forks or os.getpid() == self._pid)
 
-    # Replacements ----------------------------------------------------------------------
-
-    def _around_frame(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        positions = torch_compiler_private.argument_positions(original)
-
-        @functools.wraps(original)
-        def compile_frame(*args: Any, **kwargs: Any) -> Any:
-            if not self._listening():
-                return original(*args, **kwargs)
-            opened = self._try(self._frame_begins, positions, args, kwargs)
-            if "skip" in kwargs:
-                kwargs["skip"] += 1  # frames to leave out of the stacks that torch logs: this one, too
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as error:
-                self._try(self._frame_fails, opened, error)
-                if error.__traceback__ is not None:
-                    error.__traceback__ = error.__traceback__.tb_next  # no trace of this function in it
-                raise
-            self._try(self._frame_ends, opened, result)
-            return result
-
-        return compile_frame
-
-    def _around_reasons(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def recompilation_reasons(*args: Any, **kwargs: Any) -> Any:
-            texts = original(*args, **kwargs)
-            if not kwargs.get("skip_logging"):
-                self._try(self._on_reasons, texts)
-            return texts
-
-        return recompilation_reasons
-
-    def _around_limit(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def exceeds_limit(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            self._try(self._on_limit, result)
-            return result
-
-        return exceeds_limit
-
-    def _around_event(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def timed_event(*args: Any, **kwargs: Any) -> Any:
-            self._try(self._on_event, args, kwargs)
-            return original(*args, **kwargs)
-
-        return timed_event
-
-    def _around_instant(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def instant_event(*args: Any, **kwargs: Any) -> Any:
-            self._try(self._on_instant, kwargs.get("event_name", args[1] if len(args) > 1 else ""))
-            return original(*args, **kwargs)
-
-        return instant_event
-
-    def _around_backend(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def call_backend(*args: Any, **kwargs: Any) -> Any:
-            self._try(self._on_graph, kwargs.get("gm", args[1] if len(args) > 1 else None))
-            return original(*args, **kwargs)
-
-        return call_backend
-
-    def _around_break(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        positions = torch_compiler_private.argument_positions(original)
-
-        @functools.wraps(original)
-        def log_graph_break(*args: Any, **kwargs: Any) -> Any:
-            self._try(self._on_break, positions, args, kwargs)
-            return original(*args, **kwargs)
-
-        return log_graph_break
-
-    # Frames ----------------------------------------------------------------------------
-
-    def _frame_begins(self, positions: Mapping[str, int], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        def argument(name: str) -> Any:
-            position = positions.get(name, len(args))
-            return kwargs.get(name, args[position] if position < len(args) else None)
-
-        compile_id = argument("compile_id")
-        number = torch_compiler_private.frame_compile_number(compile_id)
-        backend, dynamic = torch_compiler_private.backend_of(argument("compiler_fn"))
-        text = "" if compile_id is None else str(compile_id)
-        opened = OpenCompile(
-            compile_id=text,
-            thread=self._threads.native_id,
-            place=place_of_code(argument("code")),
-            trigger="compiled_autograd" if text.startswith("!") else "forward",
-            callers=self._places.callers(sys._getframe(3)),
-            backend=backend,
-            dynamic=dynamic,
-            nth=max(1, number + 1),
-            limit=torch_compiler_private.recompile_limit(),
-            local=argument("locals"),
-            outside=argument("globals"),
-        )
-        self._start(opened)
-        if not self._has_limit:
-            self._begin(opened)
-        return opened
-
-    def _start(self, opened: OpenCompile) -> None:
-        opened.key, opened.start = next(self._keys), time.monotonic_ns()
-        opened.tracing_ops = self._tracing_ops()
-        opened.counters = torch_compiler_private.neuron_counters()
-        self._threads.open(opened)
-
-    def _tracing_ops(self) -> int:
-        return self._count_tracing()
-
-    def _begin(self, opened: OpenCompile) -> None:
-        """It is one, and not the attempt that finds the limit reached: say so before it takes its time."""
-        if opened.begun:
-            return
-        opened.begun = True
-        opened.local = opened.outside = None
-        writer = self._writer()
-        writer.begin(opened.compilation())
-        if opened.recompiled:
-            self._write_recompile(opened)
-            if self._warn:
-                compiler_reasons.warn_of_recompile(opened.compilation(), opened.reasons)
-
-    def _write_recompile(self, opened: OpenCompile) -> None:
-        previous = opened.reasons[0].entry if opened.reasons else ""
-        self._writer().recompile(Recompile(opened.key, opened.reasons, previous))
-
-    def _on_reasons(self, texts: Any) -> None:
-        opened = self._threads.current
-        if opened is None or opened.recompiled:
-            return
-        opened.recompiled = True
-        opened.reasons = compiler_reasons.read(texts, opened.local or {}, opened.outside or {})
-        if opened.begun:
-            self._write_recompile(opened)
-
-    def _on_limit(self, result: Any) -> None:
-        opened = self._threads.current
-        if opened is None or opened.begun or opened.trigger == "backward":
-            return
-        exceeded, kind = (result[0], str(result[1])) if isinstance(result, tuple) else (bool(result), "")
-        if not exceeded:
-            self._begin(opened)
-            return
-        opened.limit_reached = True
-        kind = kind or "recompile_limit"
-        limit = torch_compiler_private.recompile_limit(kind)
-        reached = LimitReached(
-            time.monotonic_ns(), opened.thread, opened.place, limit, kind, opened.callers, opened.reasons
-        )
-        self._writer().limit(reached)
-        if self._warn:
-            compiler_reasons.warn_of_limit(reached)
-
-    def _frame_ends(self, opened: OpenCompile | None, result: Any) -> None:
-        if opened is None:
-            return
-        self._remember(opened)
-        more: dict[str, Any] = {}
-        texts = torch_compiler_private.guard_texts(result)
-        if texts is not None:
-            more["guards"], more["guard_count"] = tuple(texts), len(texts)
-        if torch_compiler_private.compiled(result):
-            outcome = "ok"
-            if opened.recompiled:
-                self._complete_reasons(opened, texts or [])
-        else:
-            outcome = "skipped"
-            more["failure"] = {"type": "skipped", "reason": torch_compiler_private.skip_reason(result)}
-        self._end(opened, outcome, more)
-
-    def _frame_fails(self, opened: OpenCompile | None, error: BaseException) -> None:
-        if opened is not None:
-            self._end(opened, "failed", {"failure": self._failure(error)})
-
-    def _failure(self, error: BaseException) -> dict[str, Any]:
-        failure: dict[str, Any] = {"type": type(error).__qualname__, "reason": _message(error)}
-        stack = self._places.of_summary(getattr(error, "real_stack", None))
-        if stack:
-            failure.update(file=stack[0].file, line=stack[0].line, function=stack[0].function)
-        return failure
-
-    def _complete_reasons(self, opened: OpenCompile, guards: list[str]) -> None:
-        completed = tuple(with_actual(reason, guards) for reason in opened.reasons)
-        if completed != opened.reasons:
-            opened.reasons = completed
-            key, opened.key = opened.key, opened.key - opened.attempt
-            self._write_recompile(opened)
-            opened.key = key
-
-    def _end(self, opened: OpenCompile, outcome: str, more: dict[str, Any]) -> None:
-        """The last attempt has ended."""
-        end = time.monotonic_ns()
-        self._threads.close(opened)
-        opened.local = opened.outside = None
-        if opened.limit_reached:
-            return
-        if not opened.begun:
-            self._begin(opened)
-        metrics = torch_compiler_private.metrics_of(opened.compile_id, opened.trigger != "backward")
-        self._add_metrics(opened, metrics, more)
-        self._add_neuron_cache(opened)
-        self._write_end(opened, end, outcome, {**more, "restart_reasons": tuple(opened.restarts)})
-
-    def _write_end(self, opened: OpenCompile, end: int, outcome: str, more: dict[str, Any]) -> None:
-        before, now = opened.tracing_ops, self._tracing_ops()
-        traced = now - before if not opened.shared and 0 <= before <= now else -1
-        if opened.structured:
-            more = {**more, "facts": {**more.get("facts", {}), **opened.structured}}
-        writer = self._writer()
-        for found, count in opened.breaks.values():
-            if count > 1:
-                writer.graph_break(replace(found, count=count - 1))  # the first was written when it came
-        writer.compilation(opened.compilation(end, outcome, tracing_ops=traced, **more))
-
-    def _add_metrics(self, opened: OpenCompile, metrics: Any, more: dict[str, Any]) -> None:
-        if metrics is None:
-            return
-        count = getattr(metrics, "guard_count", None)
-        if isinstance(count, int):
-            more["guard_count"] = count
-        facts = {name: getattr(metrics, name, None) for name in
-                 ("graph_node_count", "graph_input_count", "shape_env_guard_count", "cache_size",
-                  "accumulated_cache_size", "dynamo_compile_time_before_restart_us", "guard_latency_us",
-                  "inductor_fx_remote_cache_hit_count", "num_graph_breaks")}  # fmt: skip
-        more["facts"] = {name: value for name, value in facts.items() if isinstance(value, int) and value > 0}
-        for reason in getattr(metrics, "restart_reasons", None) or ():
-            if isinstance(reason, str) and reason not in opened.restarts:
-                opened.restarts.append(reason)
-        failure = more.get("failure")
-        if failure and failure["type"] != "skipped":
-            file = getattr(metrics, "fail_user_frame_filename", None)
-            line = getattr(metrics, "fail_user_frame_lineno", None)
-            if isinstance(file, str) and isinstance(line, int) and "file" not in failure:
-                failure.update(file=file, line=line)
-
-    def _add_neuron_cache(self, opened: OpenCompile) -> None:
-        now = torch_compiler_private.neuron_counters()
-        for result in _WORST_LAST:
-            name = f"artifact_{result}"
-            if now.get(name, 0) > opened.counters.get(name, 0):
-                opened.cache["neuron"] = result
-
-    def _remember(self, opened: OpenCompile) -> None:
-        self._forwards[opened.compile_id] = opened
-        while len(self._forwards) > _REMEMBERED:
-            self._forwards.popitem(last=False)
-
-    # Events ----------------------------------------------------------------------------
-
-    def _on_event(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        now = time.monotonic_ns()
-        names = ("event_name", "time_ns", "phase", "metadata")
-        given = {**dict(zip(names, args[1:], strict=False)), **kwargs}
-        label, metadata = str(given.get("event_name", "")), given.get("metadata")
-        begins = given.get("phase") == "B"
-        current = self._threads.current
-        if current is None and not self._listening():
-            return
-        if label in _BEGINNINGS:
-            if begins:
-                if self._listening():
-                    self._other_begins(label, metadata)
-            elif current is not None and current.trigger == _BEGINNINGS[label] and current.begun:
-                error = sys.exc_info()[1]
-                more = {"failure": self._failure(error)} if error is not None else {}
-                self._end(current, "failed" if error is not None else "ok", more)
-            return
-        if label.startswith("compile_attempt_"):
-            reason = None if begins else torch_compiler_private.restart_reason(sys.exc_info()[1])
-            if reason is not None and current is not None and current.begun:
-                self._restart(current, reason, now)
-            return
-        if is_envelope(label):
-            return
-        if begins:
-            self._threads.open_phase(label, now)
-            return
-        start = self._threads.close_phase(label)
-        if start is None:
-            return
-        owner = current or self._threads.with_id(str((metadata or {}).get("compile_id", "")))
-        if owner is not None and not owner.begun:
-            return
-        key, thread = (owner.key if owner is not None else -1), self._threads.native_id
-        self._writer().phase(phase_record(key, phase_of(label), label, start, now, thread, small_facts(metadata)))
-
-    def _other_begins(self, label: str, metadata: Any) -> None:
-        """The backward pass of a compiled function, or compiled autograd's capture."""
-        compile_id = str((metadata or {}).get("compile_id", "")) or torch_compiler_private.current_compile_id()
-        compile_id = "" if compile_id == "None" else compile_id
-        trigger = _BEGINNINGS[label]
-        callers = self._places.callers(sys._getframe(3))
-        forward = self._forwards.get(compile_id)
-        if forward is not None:
-            place, backend, dynamic, nth = forward.place, forward.backend, forward.dynamic, forward.nth
-        else:
-            place, backend, dynamic, nth = (callers[0] if callers else Place("", -1, trigger)), "", "", 1
-        opened = OpenCompile(
-            compile_id, self._threads.native_id, place, trigger, callers, backend=backend, dynamic=dynamic, nth=nth
-        )
-        self._start(opened)
-        self._begin(opened)
-
-    def _restart(self, opened: OpenCompile, reason: str, now: int) -> None:
-        opened.restarts.append(reason)
-        self._write_end(opened, now, "restarted", {"restart_reasons": (reason,)})
-        opened.next_attempt(next(self._keys), now, self._tracing_ops())
-        self._writer().begin(opened.compilation())
-
-    def _on_instant(self, name: Any) -> None:
-        opened = self._threads.current
-        if opened is None or not isinstance(name, str):
-            return
-        for start, cache in _CACHES:
-            if name.startswith(start):
-                result = name[len(start) :]
-                if result in _WORST_LAST:
-                    known = opened.cache.get(cache, result)
-                    opened.cache[cache] = max(known, result, key=_WORST_LAST.index)
-
-    def _on_graph(self, module: Any) -> None:
-        opened = self._threads.current
-        if opened is not None and module is not None:
-            opened.graph = read_graph(module, self._places)
-
-    def _on_break(self, positions: Mapping[str, int], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        opened = self._threads.current
-        if opened is None or not opened.begun:
-            return
-
-        def argument(name: str) -> Any:
-            position = positions.get(name, len(args))
-            return kwargs.get(name, args[position] if position < len(args) else None)
-
-        error = argument("exc") or sys.exc_info()[1]
-        if getattr(error, "logged", False):
-            return
-        kind = getattr(error, "gb_type", None)
-        text = getattr(error, "msg", None) or argument("reason")
-        read = read_break(str(text), kind if isinstance(kind, str) else "")
-        stack = argument("user_stack") or getattr(error, "real_stack", None)
-        inside = self._places.of_summary(stack)
-        place = inside[0] if inside else opened.place
-        site = (place.file, place.line, read.type)
-        if site in opened.breaks:
-            found, count = opened.breaks[site]
-            opened.breaks[site] = found, count + 1
-            return
-        found = GraphBreak(
-            key=opened.key,
-            time=time.monotonic_ns(),
-            thread=opened.thread,
-            place=place,
-            reason=read.reason,
-            type=read.type,
-            explanation=read.explanation,
-            hints=read.hints,
-            callers=inside[1:] + opened.callers,
-        )
-        opened.breaks[site] = found, 1
-        self._writer().graph_break(found)
-
-    def _on_structured(self, name: str, facts: Mapping[str, Any]) -> None:
-        opened = self._threads.current
-        if opened is not None:
-            opened.structured.update(facts)
-
 
 def compiler_of(
     settings: Settings, session: Mapping[str, Any], spool: Path, backend: Backend
@@ -576,13 +173,3 @@ def compiler_of(
         tracing_ops=lambda: int(backend.stats().get("tracing_ops", -1)),
         follow_forks=backend.name == "native",
     )
-
-
-def _message(error: BaseException) -> str:
-    """The text of an exception of torch's; of the program's own only what it was made with."""
-    if type(error).__module__.partition(".")[0] == "torch" or type(error).__module__ == "builtins":
-        return str(error)[:2000]
-    arguments = [argument for argument in error.args if type(argument) in (str, int, float)]
-    return ", ".join(map(str, arguments))[:2000]
-
-
