@@ -171,6 +171,7 @@ def test_launches_are_linked_to_the_compilation_that_made_them(program):
         program,
         compilation(0, 100, 300, compile_id="0/0", outcome="restarted"), compilation(1, 300, 1900, compile_id="0/0"),
         compilation(2, 4000, 5900, compile_id="0/1"),
+        compilation(3, 2510, 2900, compile_id="0/0", trigger="backward"),
     )  # fmt: skip
     rows = program.rows(COLUMNS)
     ids = {r["id"]: (r["start"], r["compile_id"]) for r in rows if r["kind"] == "compile"}
