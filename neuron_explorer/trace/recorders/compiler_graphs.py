@@ -58,7 +58,7 @@ def _node(node: Any, places: Places, known: dict[str, Place | None]) -> GraphNod
         if text not in known:
             known[text] = _innermost(text, places)
         place = known[text]
-    shapes, dtypes = _shapes(node.meta.get("example_value"))
+    shapes, dtypes = _arguments(node)
     return GraphNode(_operator(node), place, _module(node), shapes, dtypes)
 
 
@@ -93,6 +93,37 @@ def _module(node: Any) -> str:
     path = last[0] if isinstance(last, tuple) and last and isinstance(last[0], str) else ""
     steps = [a or b or c for a, b, c in _MODULE_STEP.findall(_ROOT.sub("", path))]
     return ".".join(step for step in steps if step not in ("_modules", "_orig_mod"))
+
+
+def _arguments(node: Any) -> tuple[str, str]:
+    """Shapes and dtypes of what the call is given, an entry an argument as the columns of a trace have them."""
+    shapes: list[Any] = []
+    dtypes: list[Any] = []
+    for argument in [*node.args[:32], *list(node.kwargs.values())[:16]]:
+        several = isinstance(argument, (list, tuple))
+        values = [_value(a) for a in (argument[:64] if several else [argument])]
+        entries = [
+            ([d if type(d) is int else str(d) for d in v.shape], str(v.dtype).removeprefix("torch."))
+            if _is_tensor(v) else (None, None)
+            for v in values
+        ]  # fmt: skip
+        if several and not any(e[0] is not None for e in entries):
+            entries = [(None, None)]
+            several = False
+        shapes.append([e[0] for e in entries] if several else entries[0][0])
+        dtypes.append([e[1] for e in entries] if several else entries[0][1])
+    if not any(shapes) and not any(d is not None for d in dtypes):
+        return "", ""
+    return json.dumps(shapes, separators=(",", ":")), json.dumps(dtypes, separators=(",", ":"))
+
+
+def _value(argument: Any) -> Any:
+    meta = getattr(argument, "meta", None)
+    return meta.get("example_value") if isinstance(meta, dict) else None
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def _shapes(value: Any) -> tuple[str, str]:
