@@ -57,8 +57,7 @@ def refuse_unless_parquet(path: Path) -> None:
     except OSError as error:
         raise BadTraceError(f"{shown} cannot be read: {error.strerror or error}.") from None
     if not head.startswith(_PARQUET):
-        if _is_torch_trace(path):
-            raise BadTraceError(f"{shown} {_TORCH_TRACE.format(shown)}")
+        refuse_torch_trace(path)
         what, advice = _describe(head)
         raise BadTraceError(f"{shown} is {what}, not a trace; {advice}.")
     if len(tail) < 8 or tail[4:] != _PARQUET or status.st_size < 12:
@@ -66,6 +65,15 @@ def refuse_unless_parquet(path: Path) -> None:
     footer = int.from_bytes(tail[:4], "little")
     if footer > min(status.st_size - 12, MAX_FOOTER_BYTES):
         raise BadTraceError(f"{shown} is damaged: its footer is larger than the file can hold; copy it again.")
+
+
+def refuse_torch_trace(path: Path) -> None:
+    """Raises ``BadTraceError`` that says how to import it when ``path`` is a ``TORCH_TRACE`` log."""
+    from .importers.torch_trace import IMPORTER  # not at the top: importers describe files with this module
+
+    if IMPORTER.sniff(path):
+        shown = printable(path)
+        raise BadTraceError(f"{shown} is a TORCH_TRACE log; make a trace of it with `neuron-explorer import {shown}`.")
 
 
 def is_spool(path: Path) -> bool:
@@ -91,18 +99,8 @@ def _missing(path: Path) -> str:
 def _directory(path: Path) -> str:
     if is_spool(path):
         return f"{printable(path)} is an unfinished recording; run `neuron-explorer recover {printable(path)}`."
-    if _is_torch_trace(path):
-        return f"{printable(path)} {_TORCH_TRACE.format(printable(path))}"
+    refuse_torch_trace(path)
     return f"{printable(path)} is a directory; give the trace (.parquet) inside it."
-
-
-_TORCH_TRACE: Final = "is a TORCH_TRACE log; make a trace of it with `neuron-explorer import {}`."
-
-
-def _is_torch_trace(path: Path) -> bool:
-    from .importers.torch_trace import IMPORTER  # not at the top: importers describe files with this module
-
-    return IMPORTER.sniff(path)
 
 
 def _describe(head: bytes) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from neuron_explorer.errors import BadTraceError, NeuronExplorerError
+from neuron_explorer.trace.sniff import refuse_torch_trace
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 TRIES: Final = 50
@@ -33,6 +34,7 @@ def trace_paths(paths: Sequence[Path | str]) -> list[Path]:
         if path.is_dir():
             inside = sorted(p for p in path.glob("*.parquet") if p.is_file())
             if not inside:
+                refuse_torch_trace(path)
                 raise BadTraceError(f"{path} holds no *.parquet file; name a trace or a directory with traces")
             found += inside
         else:

@@ -22,7 +22,7 @@ def test_version(command: Callable) -> None:
 
 def test_help_names_every_command(command: Callable) -> None:
     out = command("--help").out
-    for name in ("record", "info", "summary", "serve", "recover", "redact", "demo"):
+    for name in ("record", "info", "summary", "serve", "recover", "redact", "import", "demo"):
         assert f"\n  {name} " in out
 
 
