@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from neuron_explorer.analysis.bottlenecks import Row, by_line, split_lines
+from neuron_explorer.analysis.bottlenecks import Row, Table, by_line, split_lines
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.selection import Selection
 
@@ -58,10 +58,12 @@ class SourceFile:
     single_lines: bool = False
 
 
-def source_file(trace: Trace, file: str, selection: Selection) -> SourceFile:
-    """The file with its lines' costs."""
+def source_file(trace: Trace, file: str, selection: Selection, known: Table | None = None) -> SourceFile:
+    """The file with its lines' costs. ``known``: the table by line of the same selection, where it is there already."""
     text = trace.source(file)
-    table = by_line(trace, selection=selection, file=file, limit=MOST_LINES)
+    table = known
+    if table is None or table.total_rows > len(table.rows):
+        table = by_line(trace, selection=selection, file=file, limit=MOST_LINES)
     lines = None if text is None else tuple(split_lines(text))
     if lines and lines[-1] == "":
         lines = lines[:-1]
@@ -69,7 +71,7 @@ def source_file(trace: Trace, file: str, selection: Selection) -> SourceFile:
         file,
         lines,
         "" if lines is not None else why_no_text(trace, file),
-        {row.line: row for row in table.rows},
+        {row.line: row for row in table.rows if row.file == file},
         line_marks(trace, file, selection),
         _kept(trace) == "lines",
     )

@@ -28,7 +28,7 @@ TABLE_FUNCTIONS: Final = frozenset(
 """Functions that make a table out of values. Those that read files or settings are not among them."""
 
 # Words without which no statement of DuckDB's can hide another one.
-_HIDES: Final = re.compile(r"copy|insert|update|delete|merge|query|sql", re.IGNORECASE)
+_HIDES: Final = re.compile(r"copy|insert|update|delete|merge|truncate|query|sql", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

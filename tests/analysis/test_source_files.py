@@ -24,9 +24,14 @@ def test_lines_and_files_agree_with_the_bottlenecks(period):
         selection = select(trace, period)
         lines = bottlenecks.by_line(trace, selection=selection)
         files = bottlenecks.by_file(trace, selection=selection)
+        assert bottlenecks.files_of(lines) == files
+        cut = bottlenecks.by_line(trace, selection=selection, limit=3)
+        assert bottlenecks.files_of(cut) is None
+        assert len(source_file(trace, files[0].file, selection, cut).rows) == files[0].lines
         for row in files:
             own = {r.line: r for r in lines.rows if r.file == row.file}
             assert source_file(trace, row.file, selection).rows == own
+            assert source_file(trace, row.file, selection, lines).rows == own
             assert row.self_ns == sum(r.self_ns for r in own.values())
             assert row.launches == sum(r.launches for r in own.values())
             assert row.lines == len(own)

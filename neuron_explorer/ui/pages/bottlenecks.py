@@ -80,6 +80,8 @@ def _selection(trace: Trace, period: str, phase: str) -> Selection:
 
 
 def _table(trace: Trace, by: str, period: str, phase: str) -> Table:
+    if by == "line" and not phase:
+        return cached(trace, analysis.by_line, period)
     return _BY[by](trace, selection=_selection(trace, period, phase))
 
 

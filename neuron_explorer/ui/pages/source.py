@@ -88,7 +88,9 @@ def data(trace: Trace, search: Search) -> SourceData:
 
 
 def _files(trace: Trace, period: str) -> tuple[FileRow, ...]:
-    rows = analysis.by_file(trace, selection=cached(trace, select, period))
+    rows = analysis.files_of(cached(trace, analysis.by_line, period))
+    if rows is None:
+        rows = analysis.by_file(trace, selection=cached(trace, select, period))
     known = {row.file for row in rows}
     return (*rows, *(FileRow(file, 0, 0, 0, 0.0) for file in sorted(trace.sources()) if file not in known))
 
@@ -100,7 +102,8 @@ def _first(files: tuple[FileRow, ...], with_text: frozenset[str]) -> str:
 
 
 def _file(trace: Trace, file: str, period: str) -> SourceFile:
-    return source_file(trace, file, cached(trace, select, period))
+    # The overview and the bottlenecks ask for the same table.
+    return source_file(trace, file, cached(trace, select, period), cached(trace, analysis.by_line, period))
 
 
 def _number(search: Search, key: str) -> int:
