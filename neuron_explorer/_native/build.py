@@ -2,12 +2,14 @@
 
 The result is kept in ``$NEURON_EXPLORER_CACHE``, else in the user's cache folder, under a
 name made of the torch version, the Python version and a hash of the sources and of how they are
-compiled. Each build works on a copy of the sources, in a folder of its own: the last of several
-renames wins, and all of them hold the same bytes' worth of code.
+compiled. A build works on a copy of the sources, in a folder of its own, while other processes
+that need the same wait for it; where they cannot, the last rename wins, and all of them hold the
+same bytes' worth of code.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,10 +123,32 @@ def _load(extension: Extension) -> ModuleType:
 
     library = _cached_library(torch.__version__, extension, extension.folder)
     if not library.exists():
-        torch_folder = Path(torch.__file__).parent
-        library = _build(torch.__version__, torch_folder, bool(torch._C._GLIBCXX_USE_CXX11_ABI), extension)
+        with _one_at_a_time(library.parent.parent):
+            library = _cached_library(torch.__version__, extension, extension.folder)
+            if not library.exists():
+                torch_folder = Path(torch.__file__).parent
+                library = _build(torch.__version__, torch_folder, bool(torch._C._GLIBCXX_USE_CXX11_ABI), extension)
     _check_owner(library)
     return _import(library, extension)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """The ranks of a run start together: one builds and the others wait, where the file system can lock."""
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(folder / "build.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield  # the build itself says what is wrong with the folder
+        return
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # the system gives it back when its holder dies
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def cache_folder() -> Path:
