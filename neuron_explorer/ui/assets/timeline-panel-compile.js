@@ -55,7 +55,7 @@
 
   function reason(app, r) {
     const what = r.source ? el("span", { class: "mono" }, clipped(r.source, 200)) : null;
-    const dimension = r.dimension >= 0 ? `dimension ${r.dimension} of ` : "";
+    const dimension = r.dimension >= 0 && !r.source.endsWith(`[${r.dimension}]`) ? `dimension ${r.dimension} of ` : "";
     return el("div", { class: "tl-reason" },
       el("div", { class: "tl-cause", title: r.meaning }, r.cause || "no class", what ? [": ", dimension, what] : null),
       r.expected || r.actual ? el("div", { class: "tl-before" },

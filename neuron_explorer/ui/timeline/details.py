@@ -66,7 +66,7 @@ def event_details(index: Index, trace: Trace, row: int) -> dict[str, Any] | None
         "line": event["line"],
         "attribution": _attribution(event["attribution"]) if compiled is None else None,
         "lane": _lane(index, own["track"]),
-        "facts": _facts(event, with_detail=compiled is None or "note" in compiled or not compiled),
+        "facts": _facts(event, with_detail=not (compiled or {}).keys() - {"note"}),
         "compilation": compiled,
         "launches": launches(trace, made) if made >= 0 else None,
         "tensors": _tensors(event),
