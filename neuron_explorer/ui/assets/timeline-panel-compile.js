@@ -15,7 +15,7 @@
     if (!c) return [];
     return [
       c.note ? note(c.note) : null,
-      ...reasons(app, c.reasons),
+      ...reasons(app, c.reasons, event.kind === "warning" ? "Why it would be compiled again" : "Why it was compiled again"),
       ...broken(c),
       ...callers(app, c.callers, c.reasons && c.reasons.shown.length ? "Called from" : "Compiled for a call from"),
       ...phases(c.phases, event),
@@ -42,11 +42,11 @@
   }
 
   /** Why it was compiled again: the closest cache entry's reason whole, the others folded. */
-  function reasons(app, found) {
+  function reasons(app, found, title) {
     if (!found || !found.shown.length) return [];
     const [first, ...others] = found.shown;
     return [
-      head("Why it was compiled again"),
+      head(title),
       reason(app, first),
       others.length ? el("details", { class: "tl-stack" }, el("summary", {}, `${nx.plural(others.length + found.more, "other cache entry", "other cache entries")} did not fit either`),
         ...others.map((each) => reason(app, each)), more(found.more, "reasons")) : null,
