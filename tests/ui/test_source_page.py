@@ -74,6 +74,22 @@ def test_the_panel_of_a_line(usual):
     assert "No operator ran" in text_of(source.panel("abc", usual, {"file": "model.py", "line": "99"}))
 
 
+def test_the_panel_has_the_figure_of_the_line():
+    """Also where not every operator is listed."""
+    from neuron_explorer.analysis.bottlenecks import Row, Table
+    from neuron_explorer.analysis.selection import Selection, TimeKind
+    from neuron_explorer.ui.components.line_panel import ops_table
+
+    def row(n):
+        return Row(str(n), 1000, 1000, 1, 1, 1.0, 0.1, None, None, None, name=f"op{n}")
+
+    selection = Selection("all", "TRUE", 0, 90_000, "run time", "", None, 0, (0,), (), TimeKind("host time", "", True))
+    table = Table("op_on_line", tuple(row(n) for n in range(50)), 60, 55_000, 5_000, selection)
+    said = text_of(ops_table(table))
+    assert "55.0 \\u00b5s, in 60 operators" in said
+    assert "40 cheaper operators with 35.0 \\u00b5s not listed" in said
+
+
 def test_the_page_is_drawn_in_every_state(usual, hostile, traces):
     for search in ({}, {"file": "train.py", "line": "5", "metric": "total", "period": "all"}, {"block": "9"}):
         assert "source-grid" in text_of(source.layout("abc", usual, search))

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dash import html
 
 from neuron_explorer.analysis import quantity as q
-from neuron_explorer.analysis.bottlenecks import Row
+from neuron_explorer.analysis.bottlenecks import Table
 from neuron_explorer.analysis.plain import plain
+from neuron_explorer.ui.components.card import note
 
 MOST_ROWS = 20
 
 
-def ops_table(rows: Sequence[Row], steps: int) -> list[Any]:
-    """The sum, and a row an operator; figures a step where there are steady steps."""
-    total = sum(row.self_ns for row in rows)
+def ops_table(table: Table) -> list[Any]:
+    """The line's sum, and a row for each of its costliest operators; figures a step where there are steady steps."""
+    steps = table.selection.steps
     each = max(steps, 1)
+    rows = table.rows[:MOST_ROWS]
+    hidden = table.total_rows - len(rows)
+    rest = q.duration((table.self_ns - sum(row.self_ns for row in rows)) / each)
     return [
         html.H3(
-            f"{q.duration(total / each)}{' a step' if steps else ''}, in {q.plural(len(rows), 'operator')}",
+            f"{q.duration(table.self_ns / each)}{' a step' if steps else ''}, "
+            f"in {q.plural(table.total_rows, 'operator')}",
             className="card-subtitle",
         ),
         html.Div(
@@ -37,7 +41,7 @@ def ops_table(rows: Sequence[Row], steps: int) -> list[Any]:
                                     html.Td(q.per_step(row.calls / each), className="num"),
                                 ]
                             )
-                            for row in rows[:MOST_ROWS]
+                            for row in rows
                         ]
                     ),
                 ],
@@ -45,4 +49,5 @@ def ops_table(rows: Sequence[Row], steps: int) -> list[Any]:
             ),
             className="table-scroll",
         ),
+        *([note(f"{q.plural(hidden, 'cheaper operator')} with {rest} not listed.")] if hidden > 0 else []),
     ]  # fmt: skip

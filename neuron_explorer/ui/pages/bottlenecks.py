@@ -309,7 +309,6 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
     if d is None:
         return []
     rows = d.table.rows
-    steps = d.table.selection.steps
     close = {k: v for k, v in search.items() if k not in ("file", "line")}
     items: list[Any] = [
         html.Div(
@@ -329,7 +328,7 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
         items.append(html.P("No operator ran for this line in the steps shown.", className="empty"))
         return [html.Section(items, className="card")]
     items += [
-        *ops_table(rows, steps),
+        *ops_table(d.table),
         html.P(
             html.A("Show its events on the timeline", href=timeline_url(trace_id, file=d.file, line=str(d.line))),
             className="note",

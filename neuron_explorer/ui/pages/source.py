@@ -243,7 +243,7 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
     d = data(trace, search)
     if d.shown is None or not d.line:
         return []
-    file, line, steps = d.shown.file, d.line, d.selection.steps
+    file, line = d.shown.file, d.line
     table = cached(trace, line_ops, file, line, d.period)
     row = d.shown.rows.get(line)
     state = {k: v for k, v in search.items() if k not in ("line", "block")}
@@ -260,7 +260,7 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
         items.append(html.P(["in ", html.Code(plain(row.function, 120))], className="source-function"))
     items += _facts(d, line)
     if table.rows:
-        items += ops_table(table.rows, steps)
+        items += ops_table(table)
     else:
         items.append(html.P("No operator ran for this line in the steps shown.", className="empty"))
     items.append(
