@@ -47,9 +47,9 @@ def compile_time(trace: Trace, selection: Selection, lane: int) -> CompileTime:
         f'SELECT "start", "start" + duration AS stop FROM events WHERE {where} AND depth = 0 AND duration > 0 '
         'ORDER BY "start"'
     )
-    starts, stops = table.column(0).to_numpy(), table.column(1).to_numpy()
-    if not len(starts):
+    if not table.num_rows:
         return _NONE
+    starts, stops = _joined(table.column(0).to_numpy(), table.column(1).to_numpy())
     number = trace.sql_arrow(f"SELECT count(*) FROM events WHERE {where} AND kind = 'compile' AND NOT {IS_PHASE}")
     events = _thread_events(trace, lane, int(starts[0]), int(stops.max()))
     free: list[tuple[int, int]] = []
@@ -64,14 +64,20 @@ def compile_time(trace: Trace, selection: Selection, lane: int) -> CompileTime:
 
 
 def _compile_lanes(trace: Trace, selection: Selection, lane: int) -> str:
+    """The compile lanes of the thread; all of the process where no thread ran operators (an imported log)."""
     table = lanes(trace.metadata)
     thread = next((x.get("os_thread") for x in table if x["lane"] == lane), None)
-    mine = [
-        int(x["lane"])
-        for x in table
-        if x.get("kind") == "compile" and x.get("process") == selection.process and x.get("os_thread") == thread
-    ]
-    return f"lane IN ({', '.join(map(str, mine))})" if mine and thread is not None else ""
+    every = [x for x in table if x.get("kind") == "compile" and x.get("process") == selection.process]
+    mine = [int(x["lane"]) for x in every if lane < 0 or (thread is not None and x.get("os_thread") == thread)]
+    return f"lane IN ({', '.join(map(str, mine))})" if mine else ""
+
+
+def _joined(starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals, sorted by start, with those that overlap made one."""
+    reached = np.maximum.accumulate(stops)
+    opens = np.concatenate(([True], starts[1:] > reached[:-1]))
+    first = np.flatnonzero(opens)
+    return starts[first], reached[np.concatenate((first[1:] - 1, [len(starts) - 1]))]
 
 
 @dataclass(frozen=True)
