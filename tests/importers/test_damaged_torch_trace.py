@@ -19,6 +19,7 @@ from neuron_explorer.trace.importers import find, import_trace
 from neuron_explorer.trace.importers.torch_trace import lines
 from neuron_explorer.trace.importers.torch_trace.clock import LogClock
 from neuron_explorer.trace.importers.torch_trace.graphs import guards_of, read_printed_graph
+from neuron_explorer.trace.importers.torch_trace.printed_calls import arguments, columns_of
 from neuron_explorer.trace.importers.torch_trace.texts import break_of, reasons_of
 
 ONE = event_log([("B", "dynamo", 10, "0/0"), ("E", "dynamo", 12, "0/0")])
@@ -216,6 +217,12 @@ def test_any_change_to_a_log_is_survived(tmp_path, data):
     log.write_bytes(bytes(text))
     with contextlib.suppress(BadTraceError):
         imported(log, tmp_path)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet=''' ()[]{},'\\"=.-+ab''', max_size=60))
+def test_calls_of_any_form_are_taken_apart(call):
+    columns_of(arguments(call), {"a": ([2, "s0"], "float32")})
 
 
 @settings(max_examples=100, deadline=None)

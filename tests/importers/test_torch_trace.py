@@ -111,7 +111,7 @@ def test_graphs_have_the_line_of_every_operator(log):
     first = compiles(rows)[0]
     graph = first["detail"]["graph"]
     assert [(n["op"], n["line"] - LINE["def scale"], n["shapes"], n["dtypes"]) for n in graph] == [
-        ("mul", 1, "[[4]]", '["float32"]'), ("sum", 2, "[[]]", '["float32"]'),
+        ("mul", 1, "[[4],null]", '["float32",null]'), ("sum", 2, "[[4]]", '["float32"]'),
     ]  # fmt: skip
     assert first["detail"]["graph_ops"] == 2
     assert first["detail"]["inputs"] == {"L_x_": {"shape": [4], "dtype": "float32"}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 from ...compile_spool import MAX_GRAPH_NODES, MAX_GUARDS
 from ...compiles import GraphNode, Place
+from .printed_calls import Typed, arguments, columns_of
 
 __all__ = ["PrintedGraph", "guards_of", "read_printed_graph"]
 
@@ -61,13 +61,14 @@ def read_printed_graph(text: str, most: int = MAX_GRAPH_NODES) -> PrintedGraph:
     places: dict[tuple[str, int, str], Place] = {}
     nodes: list[GraphNode] = []
     inputs: dict[str, dict[str, Any]] = {}
+    known: dict[str, Typed] = {}
     place: Place | None = None
     signature, indent, operators = False, -1, 0
     for line in _lines(text, MAX_LINES):
         stripped = line.lstrip()
         if signature:
             signature = not stripped.startswith("):") and not stripped.endswith("):")
-            _inputs(stripped, inputs)
+            _inputs(stripped, inputs, known)
             continue
         if stripped.startswith("def forward("):
             # Only the outermost module's: a printed submodule is a graph of its own.
@@ -76,7 +77,7 @@ def read_printed_graph(text: str, most: int = MAX_GRAPH_NODES) -> PrintedGraph:
                 break
             indent = depth
             signature = "):" not in stripped
-            _inputs(stripped, inputs)
+            _inputs(stripped, inputs, known)
             continue
         if stripped.startswith("#"):
             found = _FILE.match(line)
@@ -89,13 +90,15 @@ def read_printed_graph(text: str, most: int = MAX_GRAPH_NODES) -> PrintedGraph:
         assigned = _ASSIGNED.match(line)
         if assigned is None:
             continue
-        operator = _operator(_RELEASED.sub("", assigned["value"]).rstrip())
-        if not operator:
-            continue
-        operators += 1
-        if len(nodes) < most:
-            shapes, dtypes = _type(assigned["type"] or "")
-            nodes.append(GraphNode(operator, place, "", shapes, dtypes))
+        value = _RELEASED.sub("", assigned["value"]).rstrip()
+        operator = _operator(value)
+        if operator:
+            operators += 1
+            if len(nodes) < most:
+                nodes.append(GraphNode(operator, place, "", *columns_of(arguments(value), known)))
+        typed = _type(assigned["type"] or "") or known.get(value)
+        if typed is not None:
+            known[assigned["name"]] = typed
     return PrintedGraph(tuple(nodes), operators, inputs)
 
 
@@ -126,13 +129,14 @@ def _lines(text: str, most: int) -> Iterator[str]:
         start = end + 1
 
 
-def _inputs(line: str, inputs: dict[str, dict[str, Any]]) -> None:
+def _inputs(line: str, inputs: dict[str, dict[str, Any]], known: dict[str, Typed]) -> None:
     for found in _INPUT.finditer(line):
-        if len(inputs) >= MAX_INPUTS:
-            return
-        tensor = _TENSOR.match(found["type"])
-        if tensor is not None:
-            inputs[found["name"]] = {"shape": _shape(tensor["shape"]), "dtype": _dtype(tensor["dtype"])}
+        typed = _type(found["type"])
+        if typed is None:
+            continue
+        known[found["name"]] = typed
+        if len(inputs) < MAX_INPUTS:
+            inputs[found["name"]] = {"shape": typed[0], "dtype": typed[1]}
 
 
 def _operator(value: str) -> str:
@@ -161,14 +165,9 @@ def _target(target: str) -> str:
     return name  # a method of a tensor
 
 
-def _type(text: str) -> tuple[str, str]:
+def _type(text: str) -> Typed | None:
     tensor = _TENSOR.match(text)
-    if tensor is None:
-        return "", ""
-    return (
-        json.dumps([_shape(tensor["shape"])], separators=(",", ":")),
-        json.dumps([_dtype(tensor["dtype"])], separators=(",", ":")),
-    )
+    return None if tensor is None else (_shape(tensor["shape"]), _dtype(tensor["dtype"]))
 
 
 def _shape(text: str) -> list[int | str]:

@@ -189,6 +189,9 @@ class _Model:
             notes.append("the log has no timed events: compilations have no parts")
         if self.compilations and not read["dynamo_start"]:
             notes.append("the log does not say which lines led to a compilation")
+        # Of the torches that were tried, 2.9 and newer, and those log their Python's version.
+        if read["dynamo_start"] and self._log.python_version:
+            notes.append("torch leaves the two innermost callers out of its log")
         return tuple(notes)
 
 
