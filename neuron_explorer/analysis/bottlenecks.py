@@ -192,7 +192,10 @@ def files_of(table: Table) -> tuple[FileRow, ...] | None:
                 entry[at] += value
     whole = table.selection.whole_ns
     ordered = sorted(sums.items(), key=lambda item: (-item[1][0], item[0]))
-    return tuple(FileRow(file, *entry, share=entry[0] / whole if whole > 0 else 0.0) for file, entry in ordered[:LIMIT])
+    return tuple(
+        FileRow(file, self_ns, launches, lines, self_ns / whole if whole > 0 else 0.0)
+        for file, (self_ns, launches, lines) in ordered[:LIMIT]
+    )
 
 
 def ops_on_line(
