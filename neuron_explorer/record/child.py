@@ -25,6 +25,7 @@ def start_child(spool: Path) -> None:
 
 def _start(spool: Path) -> None:
     from neuron_explorer.trace.output import mapping_is_safe
+    from neuron_explorer.trace.recorders.compiler import compiler_in_child
     from neuron_explorer.trace.recorders.gc import GarbageCollections
     from neuron_explorer.trace.recorders.select import choose
     from neuron_explorer.trace.recorders.sync import Synchronisations
@@ -41,6 +42,7 @@ def _start(spool: Path) -> None:
     )
     _sign(spool, not_before=before, recorded_process=int(session["pid"]))
     recorders: list[Any] = [GarbageCollections(backend), Synchronisations(backend)]
+    recorders += compiler_in_child(session, spool, backend)
     for recorder in recorders:
         recorder.start()
     _at_end(lambda: _stop(backend, recorders))

@@ -57,7 +57,9 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"[fb]w_compiler", "backend"),
         (r"^aot_|^invoke_subgraph_|^joint_", "aot"),
         (r"^pass\.|_passes$|^fx[._]bucketing|^debug_insert_nops", "graph_passes"),
-        (r"^pgo\.|^TritonBundler|_cache_(?:hit|miss|bypass)|FxGraphCache|AOTAutogradCache", "cache"),
+        (r"^Scheduler\.", "lowering"),
+        (r"^compile_fx", "backend"),
+        (r"^pgo\.|^TritonBundler|^CacheBase|_cache_(?:hit|miss|bypass)|FxGraphCache|AOTAutogradCache", "cache"),
         (r"^async_compile|precompile|triton_compile|aoti_compile", "kernel_compile"),
         (r"WrapperCodegen|CppWrapper|codegen", "code_generation"),
     )

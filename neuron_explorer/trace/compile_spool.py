@@ -48,6 +48,7 @@ class CompileWriter:
         self._size = 0
         self._places: dict[int, tuple[str, int]] = {}  # of the compilations that have begun
         self._recompiles: dict[tuple[str, int], int] = {}
+        self._last_recompile = -1
         self._whole: dict[int, bool] = {}
         self._phases: dict[int, int] = {}
         self._dropped_phases = 0
@@ -92,13 +93,16 @@ class CompileWriter:
             )  # fmt: skip
 
     def recompile(self, recompile: Recompile) -> None:
-        """The compilation with this key is of a place that was compiled before."""
+        """The compilation with this key is of a place that was compiled before. May be said again when
+        more of the reasons is known."""
         with contextlib.suppress(Exception):
             place = self._places.get(recompile.key)
+            again, self._last_recompile = recompile.key == self._last_recompile, recompile.key
             if place is not None:
-                number = self._recompiles[place] = self._recompiles.get(place, 0) + 1
+                number = self._recompiles[place] = self._recompiles.get(place, 0) + (not again)
                 if number > MAX_PER_PLACE:
-                    self.dropped(f"recompiles at {place[0]}:{place[1]}", 1)
+                    if not again:
+                        self.dropped(f"recompiles at {place[0]}:{place[1]}", 1)
                     return
             self._write(
                 {"t": "recompile", "key": recompile.key, "previous": _cut(recompile.previous),

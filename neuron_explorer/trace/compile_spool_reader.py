@@ -141,7 +141,7 @@ class _Records:
             self._phases.append(_phase(record))
         elif kind == "recompile":
             found = Recompile(_key(record), _reasons(record), _text(record, "previous"))
-            self._recompiles.setdefault(found.key, found)
+            self._recompiles[found.key] = found  # a later one knows more
         elif kind == "break":
             self._breaks.append(_break(record))
         elif kind == "limit":

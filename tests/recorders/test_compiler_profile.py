@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from neuron_explorer.trace.store import load
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 PROGRAM = """
 import json, sys, torch, neuron_explorer
@@ -99,3 +105,63 @@ def test_compiler_that_is_imported_while_recording(run_python, recorder, tmp_pat
     print(sys.meta_path == finders, len(glob.glob("t.parquet.spool/compiles-*.jsonl")))
     """
     assert run_python(text, recorder, convert=False).stdout.split() == ["True", "1"]
+
+
+@pytest.mark.slow
+def test_caches_of_inductor(warm_compiler, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        """
+import os, sys
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.abspath("cache")
+import torch, neuron_explorer
+import torch._functorch.config, torch._inductor.config
+torch._functorch.config.enable_autograd_cache = True
+torch._inductor.config.fx_graph_cache = True
+torch._inductor.config.compile_threads = 1
+@torch.compile
+def f(x):
+    return x.sin().sum()
+with neuron_explorer.profile(sys.argv[1]):
+    f(torch.ones(3, requires_grad=True)).backward()
+""",
+        encoding="utf-8",
+    )
+    caches, phases = [], set()
+    for name in ("cold.parquet", "warm.parquet"):
+        warm_compiler.run(script, name, cwd=tmp_path)
+        compiles = rows(tmp_path / name, "compile")
+        whole = [r["detail"] for r in compiles if not r["detail"].get("phase")]
+        phases |= {r["name"] for r in compiles if r["detail"].get("phase")}
+        assert {detail["backend"] for detail in whole} == {"inductor"}
+        caches.append(whole[0]["cache"])
+    assert caches[0]["aotautograd"] == caches[0]["fx_graph"] == "miss"
+    assert caches[1]["aotautograd"] == "hit"
+    assert {"lowering", "code_generation", "kernel_compile"} <= phases
+
+
+@pytest.mark.slow
+def test_spawned_children(tmp_path):
+    (tmp_path / "program.py").write_text(
+        """
+import multiprocessing, torch
+def f(x):
+    return x.sin() + 1
+def work():
+    torch.compile(f, backend="eager")(torch.ones(3))
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=work)
+    child.start()
+    child.join()
+""",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "neuron_explorer", "record", "-o", "t.parquet", "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, timeout=300)
+    assert done.returncode == 0
+    with load(tmp_path / "t.parquet") as trace:
+        table = trace.read(["name", "process", "detail"], kinds=["compile"]).to_pylist()
+        main = trace.metadata["lanes"][0]["process"]
+    whole = [row for row in table if not json.loads(row["detail"]).get("phase")]
+    assert [row["name"] for row in whole] == ["f"]
+    assert whole[0]["process"] != main

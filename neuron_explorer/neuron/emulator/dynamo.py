@@ -182,7 +182,9 @@ def _make_artifact(cache: ArtifactCache, description: str) -> tuple[str, bool]:
     start = time.perf_counter_ns()
     key = hashlib.sha256(description.encode()).hexdigest()[:16]
     known = cache.graph(key, description, (time.perf_counter_ns() - start) / 1e6)
-    torch._dynamo.utils.counters["neuron"]["compiled_graphs"] += 1
+    counters = torch._dynamo.utils.counters["neuron"]
+    counters["compiled_graphs"] += 1
+    counters["artifact_hit" if known else "artifact_miss"] += 1
     return key, known
 
 

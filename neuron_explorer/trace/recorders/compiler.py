@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from neuron_explorer.trace.recorders.backend import Backend
     from neuron_explorer.trace.settings import Settings
 
-__all__ = ["Compilations", "compiler_of"]
+__all__ = ["Compilations", "compiler_in_child", "compiler_of"]
 
 
 class Compilations:
@@ -165,11 +165,24 @@ def compiler_of(
     """The recorder that the settings ask for, beside the recorder of operators; None for none."""
     if settings.compile == "off":
         return None
+    return _beside(backend, spool, session, settings.compile == "full", settings.warn_on_recompile)
+
+
+def compiler_in_child(session: Mapping[str, Any], spool: Path, backend: Backend) -> list[Compilations]:
+    """The same for a spawned process that joins the recording that ``session`` describes: one, or none."""
+    settings = session.get("settings")
+    mode = settings.get("compile", "off") if isinstance(settings, Mapping) else "off"
+    if mode == "off":
+        return []
+    return [_beside(backend, spool, session, mode == "full", settings.get("warn_on_recompile") is True)]
+
+
+def _beside(backend: Backend, spool: Path, session: Mapping[str, Any], full: bool, warn: bool) -> Compilations:
     return Compilations(
         spool,
         session,
-        full=settings.compile == "full",
-        warn=settings.warn_on_recompile,
+        full=full,
+        warn=warn,
         tracing_ops=lambda: int(backend.stats().get("tracing_ops", -1)),
-        follow_forks=backend.name == "native",
+        follow_forks=backend.name == "native",  # the other does not record them either
     )

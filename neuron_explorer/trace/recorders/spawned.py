@@ -19,8 +19,10 @@ def start_child(spool: Path) -> bool:
     the native recorder joins; the parent's conversion picks the result up.
     """
     try:
-        settings = json.loads((spool / "session.json").read_text(encoding="utf-8"))["settings"]
+        session = json.loads((spool / "session.json").read_text(encoding="utf-8"))
+        settings = session["settings"]
         from neuron_explorer import _native
+        from neuron_explorer.trace.recorders.compiler import compiler_in_child
         from neuron_explorer.trace.recorders.native import NativeBackend
 
         backend = NativeBackend(_native.load())
@@ -32,6 +34,9 @@ def start_child(spool: Path) -> bool:
             use_map=mapping_is_safe(spool),
             role="spawned",
         )
+        recorders = compiler_in_child(session, spool, backend)
+        for recorder in recorders:
+            recorder.start()
     except Exception:
         return False
     pid = os.getpid()
@@ -39,6 +44,8 @@ def start_child(spool: Path) -> bool:
     def stop() -> None:
         if os.getpid() == pid:
             with contextlib.suppress(Exception):
+                for recorder in recorders:
+                    recorder.stop()
                 backend.stop()
 
     # A multiprocessing child ends without running `atexit`; its own finalisers do run.

@@ -138,7 +138,10 @@ def backend_of(compiler: Any) -> tuple[str, str]:
         if inner is None or inner is compiler:
             break
         compiler = inner
-    fields = vars(compiler) if hasattr(compiler, "__dict__") else {}
+    fields: dict[str, Any] = {}
+    for kind in reversed(type(compiler).__mro__):  # nothing of the program's is asked
+        fields.update(vars(kind))
+    fields.update(vars(compiler) if hasattr(compiler, "__dict__") else {})
     name, dynamic = fields.get("compiler_name"), fields.get("dynamic", "")
     if not isinstance(name, str):
         name = getattr(compiler, "__name__", None)
@@ -196,8 +199,15 @@ def structured_log() -> Any:
 
 
 def neuron_counters() -> Mapping[str, int]:
-    """Counters of graphs that the neuron backend compiled or found in its cache."""
+    """``artifact_hit`` and ``artifact_miss``: graphs that the neuron backend found in its cache, or compiled."""
     counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
-    if not isinstance(counters, dict) or "neuron" not in counters:
+    if isinstance(counters, dict) and "neuron" in counters:  # the emulated device's
+        return {str(k): v for k, v in list(counters["neuron"].items()) if isinstance(v, int)}
+    from neuron_explorer.neuron import backend
+
+    if backend.loaded() is None or backend.emulated():
         return {}
-    return {str(k): v for k, v in list(counters["neuron"].items()) if isinstance(v, int)}
+    known = backend.cache_statistics()
+    found = known.value if known.found else {}
+    return {f"artifact_{end}": found[name] for end, name in (("hit", "cache_hits"), ("miss", "cache_misses"))
+            if isinstance(found.get(name), int)}  # fmt: skip
