@@ -68,6 +68,12 @@ def limit_time(wall_s: float, cpu_s: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
+def give_way() -> None:
+    """Other processes come first: the server, and the browser beside it."""
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(5)
+
+
 def limit_files(readable: Sequence[str], listed: Sequence[str] = ()) -> bool:
     """Only ``readable`` can be opened from here on, for reading; no TCP. Whether the system can do that.
 

@@ -41,6 +41,7 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
 
     import duckdb
 
+    confine.give_way()
     confine.limit_time(request["wall_s"], request["cpu_s"])
     confine.limit_writing()
     confined = confine.limit_files([request["trace"], confine.OWN_SIZE, *_READ_BY_DUCKDB], request["listed"])

@@ -79,6 +79,9 @@ REFUSED = (
     "FROM enable_logging()",
     "FROM add_grammar_extension('x')",
     "FROM python_map_function(1)",
+    "FROM arrow_scan(1, 2, 3)",
+    "FROM pandas_scan(1)",
+    "FROM seq_scan(1)",
 )
 
 

@@ -49,10 +49,11 @@ def test_lines_carry_their_costs_a_step(usual):
     assert columns[1]["headerName"] == "self a step, µs"
     # Four layers a step: aten::linear of 100 µs with aten::mm of 90 µs in it.
     assert rows[1] == {
-        "n": "2", "code": "y = a @ b  # product", "href": "/t/abc/source?file=model.py&line=2",
+        "n": "2", "code": "y = a @ b  # product",
         "self": 400.0, "total": 400.0, "launches": 4.0, "heat": 1.0,
     }  # fmt: skip
-    assert rows[0] == {"n": "1", "code": "import torch", "href": "/t/abc/source?file=model.py&line=1"}
+    assert rows[0] == {"n": "1", "code": "import torch"}
+    assert columns[0]["cellRendererParams"] == {"base": "/t/abc/source?file=model.py"}
     assert rows[2]["heat"] == 0.5
 
 
@@ -111,9 +112,9 @@ def test_no_file_is_read(usual):
 
 def test_text_from_a_trace_is_text(hostile):
     data = source.data(hostile, {})
-    _, rows = grid_of(data)
+    columns, rows = grid_of(data)
     assert rows[1]["code"].endswith("</script><img src=x onerror='window.hacked=1'>")
-    assert rows[1]["href"].startswith("/t/abc/source?file=%3Ca+href")
+    assert columns[0]["cellRendererParams"]["base"].startswith("/t/abc/source?file=%3Ca+href")
 
 
 def test_odd_characters_and_long_lines():

@@ -3,6 +3,10 @@
   "use strict";
 
   var cells = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
+  cells.NxLine = function (props) {
+    var href = props.base + (props.base.indexOf("?") < 0 ? "?" : "&") + "line=" + encodeURIComponent(props.value);
+    return window.React.createElement("a", { href: href, "data-keep": "metric block", tabIndex: -1 }, props.value);
+  };
   cells.NxHeat = function (props) {
     var make = window.React.createElement;
     var empty = props.value === null || props.value === undefined;
@@ -26,9 +30,8 @@
     var now = new URLSearchParams(window.location.search);
     if (now.get("line") !== line) {
       now.set("line", line);
-      if (rows[0].href && !now.get("file")) {
-        now.set("file", new URL(rows[0].href, window.location.href).searchParams.get("file"));
-      }
+      var card = document.querySelector(".source-card");
+      if (card && card.dataset.file) { now.set("file", card.dataset.file); }
       window.history.pushState({}, "", window.location.pathname + "?" + now);
       window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
     }

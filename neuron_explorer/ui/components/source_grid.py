@@ -89,6 +89,7 @@ def columns_and_rows(
             field, title, digits, tip, **{**extra, "valueFormatter": {"function": f"nxBlank(params.value, {digits})"}}
         )
 
+    base = source_url(trace_id, file, 0, "all" if period == "all" else "")
     longest = max((len(x.text or "") for x in lines), default=0)
     code_width = max(_CODE_WIDTH[0], min(_CODE_WIDTH[1], round(7.4 * longest) + 24))
     whole = all((x.launches or 0) % each == 0 for x in lines)
@@ -104,7 +105,8 @@ def columns_and_rows(
         numbers["bytes"] = number("bytes", title, 1, "Copied, read and written, where known", 84)
     # The heat stands before the code as a gutter does; further figures stand behind it.
     columns = [
-        {"field": "n", "headerName": "line", "cellRenderer": "NxLink", "cellRendererParams": {"link": "href"},
+        # The address of a line is this one and its number: in each row it would be the larger part.
+        {"field": "n", "headerName": "line", "cellRenderer": "NxLine", "cellRendererParams": {"base": base},
          "cellClass": "source-n", "width": 64, "type": "rightAligned", "pinned": "left", **fixed},
         numbers.pop(metric),
         g.text_column("code", "code", flex=1, minWidth=code_width, cellClass="mono source-code", **fixed),
@@ -114,8 +116,7 @@ def columns_and_rows(
         columns.append(g.text_column("marks", "events", width=150, cellClass="source-marks", **fixed))
     rows = []
     for x in lines:
-        row: dict[str, Any] = {"n": str(x.number), "code": _clean(x.text), "href": source_url(
-            trace_id, file, x.number, "all" if period == "all" else "")}  # fmt: skip
+        row: dict[str, Any] = {"n": str(x.number), "code": _clean(x.text)}
         if x.self_ns is not None and x.total_ns is not None and x.launches is not None:
             row.update(self=x.self_ns / each / size, total=x.total_ns / each / size, launches=x.launches / each)
         if x.bytes is not None:

@@ -133,6 +133,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
         code = [head, html.Div(_code(d, trace_id, lines), className="grid-box"), note(*_notes(d))]
     else:
         code = [head, html.P(_why_nothing(d), className="empty source-empty")]
+    card = html.Section(code, className="card grid-card source-card", **{"data-file": d.shown.file})
     aside = html.Aside(panel(trace_id, trace, search), id="source-panel", className="side-panel source-side",
                        **{"aria-label": "Selected line"})  # fmt: skip
     return html.Div(
@@ -141,7 +142,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
             html.Div(_toolbar(d, trace_id, lines), className="toolbar"),
             html.Div(
                 # Without lines there is no grid, and the panel's callback needs both.
-                [files, html.Section(code, className="card grid-card source-card"), *([aside] if lines else [])],
+                [files, card, *([aside] if lines else [])],
                 className="source-page",
             ),
             dcc.Store(id="source-moved"),
