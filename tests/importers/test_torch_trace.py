@@ -99,6 +99,12 @@ def test_failures_say_what_failed(log):
     assert failed["detail"]["backend"] == "backend"
 
 
+def test_callers_are_the_users(log):
+    rows, _ = log
+    called = [r["detail"]["callers"] for r in compiles(rows) if r["detail"]["trigger"] == "forward"]
+    assert called and all({c["file"] for c in callers} == {"log_program.py"} for callers in called)
+
+
 def test_an_unended_compilation_is_the_last(log):
     rows, metadata = log
     (unended,) = [r for r in compiles(rows) if r["detail"]["outcome"] == "unended"]

@@ -6,7 +6,6 @@ The log is read in one pass; see ``lines`` for its form, ``process`` for its rec
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -20,7 +19,6 @@ from .lines import Losses, records
 
 if TYPE_CHECKING:
     from ...compiles import Compiles
-    from ...paths import PathRules
     from .process import ProcessLog
 
 __all__ = ["IMPORTER", "TorchTrace"]
@@ -141,6 +139,7 @@ def _write(
     from ...compile_rows import compile_trace
     from ...write import TraceWriter
     from .model import compiles_of
+    from .places import names_directories, path_rules, with_users_callers
 
     compiles = [compiles_of(log) for log in logs]
     kept = [n for n, c in enumerate(compiles) if c.compilations or c.limits or c.breaks]
@@ -152,13 +151,16 @@ def _write(
         )
     compiles, ranks = [compiles[n] for n in kept], [ranks[n] for n in kept]
     begins = [c.start for one in compiles for c in one.compilations] + [x.time for one in compiles for x in one.limits]
+    rules = path_rules(compiles, files)
     made = compile_trace(
-        compiles, _path_rules(compiles, files), ranks=ranks, start_unix_ns=min(begins, default=0),
+        [with_users_callers(one, rules) for one in compiles], rules, ranks=ranks, start_unix_ns=min(begins, default=0),
         observed=_observed(logs, compiles), not_observed="a TORCH_TRACE log tells of compilations only",
     )  # fmt: skip
     document = made.metadata
     document["versions"] = _versions(logs)
     document["import"] = report.metadata()
+    if names_directories(compiles, rules):
+        document["discloses"]["paths"] = "absolute"
     counts = document["counts"]
     torn = sum(losses.counts[k] for k in losses.counts if "cut at the end" in k)
     counts["torn_records"] = torn
@@ -237,32 +239,6 @@ def _versions(logs: list[ProcessLog]) -> dict[str, str]:
         "torch": next((log.torch_version for log in logs if log.torch_version), ""),
         "neuron_explorer": own,
     }
-
-
-def _path_rules(compiles: list[Compiles], files: set[str]) -> PathRules:
-    """Rules for paths of another machine: torch is where its own files are, the project what is common to the rest."""
-    from ...compile_detail import files_of
-    from ...paths import PathRules
-
-    torch = sorted({found for file in files if (found := _torch_directory(file))})[:20]
-    named = {file for one in compiles for file in files_of(one) if os.path.isabs(file)}
-    torch += sorted({found for file in named if (found := _torch_directory(file))} - set(torch))[:20]
-    rules = PathRules({"user_code": {"exclude": torch}})
-    users = [os.path.dirname(os.path.normpath(file)) for file in named if rules.info(file).user]
-    try:
-        project = os.path.commonpath(users) if users else ""
-    except ValueError:
-        project = ""
-    return PathRules({"user_code": {"exclude": torch}, "cwd": project if project.count(os.sep) > 1 else ""})
-
-
-def _torch_directory(file: str) -> str:
-    """``/x/torch`` of ``/x/torch/_dynamo/convert_frame.py``."""
-    for part in ("_dynamo", "_inductor", "_functorch"):
-        head, found, _ = file.partition(f"/torch/{part}/")
-        if found and os.path.isabs(head or "/"):
-            return f"{head}/torch"
-    return ""
 
 
 def _size(path: Path) -> int:
