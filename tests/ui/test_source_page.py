@@ -154,3 +154,16 @@ def test_marks_in_words():
         "graph breaks in the run": "5",
     }  # fmt: skip
     assert source_grid.marks_text(Marks()) == []
+
+
+def test_what_stands_out_leads_to_its_events(tmp_path):
+    import sys
+
+    synthetic = sys.modules["synthetic"]
+    at = {"file": "a.py", "line": 2}
+    events = [synthetic.event("aten::mm", 0, 5, **at), synthetic.event("f", 9, 0, kind="recompile", **at)]
+    path = synthetic.write(tmp_path / "t.parquet", synthetic.rows_of(events), synthetic.metadata())
+    with load(path) as trace:
+        said = text_of(source.panel("abc", trace, {"file": "a.py", "line": "2"}))
+    assert "recompiles in the run" in said
+    assert "/t/abc/timeline?file=a.py&line=2&kind=recompile" in said

@@ -154,6 +154,16 @@ def source_grid(columns: list[dict[str, Any]], rows: list[dict[str, Any]], line:
     )  # fmt: skip
 
 
+FINDS: Final[dict[str, dict[str, str]]] = {
+    "CPU fallbacks": {"kind": "fallback"},
+    "values read back": {"op": "aten::_local_scalar_dense"},
+    "copies": {"kind": "copy"},
+    "recompiles in the run": {"kind": "recompile"},
+    "graph breaks in the run": {"kind": "graph_break"},
+}
+"""What the timeline searches for to show the events behind a mark."""
+
+
 def marks_text(marks: Marks) -> list[tuple[str, str]]:
     """What stands out on a line, named."""
     named = (

@@ -25,6 +25,7 @@ from neuron_explorer.ui.components.line_panel import ops_table
 from neuron_explorer.ui.components.links import line_url, place, timeline_url
 from neuron_explorer.ui.components.source_grid import (
     BLOCK,
+    FINDS,
     GRID,
     METRICS,
     LineRow,
@@ -259,7 +260,7 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
     ]
     if row is not None and row.function:
         items.append(html.P(["in ", html.Code(plain(row.function, 120))], className="source-function"))
-    items += _facts(d, line)
+    items += _facts(d, line, trace_id)
     if table.rows:
         items += ops_table(table)
     else:
@@ -277,11 +278,12 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
     return [html.Section(items, className="card")]
 
 
-def _facts(d: SourceData, line: int) -> list[Any]:
+def _facts(d: SourceData, line: int, trace_id: str) -> list[Any]:
     assert d.shown is not None
+    file = d.shown.file
     row, marks, steps = d.shown.rows.get(line), d.shown.marks.get(line, Marks()), max(d.selection.steps, 1)
     each = " a step" if d.selection.steps else ""
-    facts: list[tuple[str, str]] = []
+    facts: list[tuple[str, Any]] = []
     if row is not None:
         facts = [
             (f"self{each}", f"{q.duration(row.self_ns / steps)}, {q.share(row.share)} of {d.selection.whole_text}"),
@@ -292,7 +294,10 @@ def _facts(d: SourceData, line: int) -> list[Any]:
             facts.append(("module", plain(row.module, 200)))
         if row.phase:
             facts.append(("phase", row.phase))
-    facts += marks_text(marks)
+    for name, value in marks_text(marks):
+        find = FINDS.get(name)
+        href = timeline_url(trace_id, file=file, line=str(line), **find) if find else ""
+        facts.append((name, html.A(value, href=href) if href else value))
     if not facts:
         return []
     parts = [part for name, value in facts for part in (html.Dt(name), html.Dd(value))]
