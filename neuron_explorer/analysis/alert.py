@@ -55,6 +55,7 @@ class Alert:
     ``limit``: compilations of this place so far, and Dynamo's limit, -1 when not known.
     ``events``: rows to jump to. ``occurrences``: by time, bounded; ``more`` were not listed.
     ``reasons``: those of every cache entry at the last time, as the trace has them.
+    ``library``: the function is not the user's, so that the call says more (``user_line``).
     ``code``: the source line, "" where the trace does not hold it. ``places``: further lines.
     """
 
@@ -86,6 +87,7 @@ class Alert:
     rank: int = 0
     code: str = ""
     caller_code: str = ""
+    library: bool = False
     events: tuple[int, ...] = ()
     occurrences: tuple[Occurrence, ...] = ()
     more: int = 0
@@ -97,6 +99,11 @@ class Alert:
     def where(self) -> str:
         """``file:line``, "" where there is none."""
         return f"{self.file}:{self.line}" if self.file else ""
+
+    @property
+    def user_line(self) -> tuple[str, int]:
+        """File and line to show first: the user's call where the function is a library's."""
+        return (self.caller_file, self.caller_line) if self.library and self.caller_file else (self.file, self.line)
 
     @property
     def caller(self) -> str:
@@ -140,7 +147,9 @@ def with_ids(alerts: Iterable[Alert]) -> list[Alert]:
         variable = alert.source or (_stable(alert.guard) if alert.kind == "graph_break" else "")
         base = alert_id(alert.kind, alert.cause, alert.file, alert.function, variable)
         seen[base] = seen.get(base, 0) + 1
-        numbered.append(replace(alert, id=base if seen[base] == 1 else f"{base}-{seen[base]}"))
+        name = base if seen[base] == 1 else f"{base}-{seen[base]}"
+        title = alert.title[:1].upper() + alert.title[1:] if alert.title.startswith("the ") else alert.title
+        numbered.append(replace(alert, id=name, title=title))
     return numbered
 
 

@@ -113,6 +113,7 @@ def _alert(
         period=last.period,
         backend=next((r.text("backend") for r in after if r.text("backend")), ""),
         process=last.process,
+        library=last.library,
         rank=last.rank,
         events=tuple(r.id for r in rows[: limits.MOST_OCCURRENCES]),
         occurrences=tuple(

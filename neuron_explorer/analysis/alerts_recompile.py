@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -160,6 +161,7 @@ def _alert(events: CompileEvents, rows: list[Row], dropped: int) -> Alert:
         period=last.period,
         backend=backend,
         process=last.process,
+        library=last.library,
         rank=last.rank,
         events=tuple(r.id for r in rows[: limits.MOST_OCCURRENCES]),
         occurrences=tuple(occurrences[: limits.MOST_OCCURRENCES]),
@@ -316,6 +318,7 @@ def limit_alerts(events: CompileEvents, recompiles: list[Alert]) -> list[Alert]:
                 limit=limit,
                 period=last.period,
                 process=last.process,
+                library=last.library,
                 rank=last.rank,
                 events=tuple(r.id for r in rows[: limits.MOST_OCCURRENCES]),
                 occurrences=tuple(
@@ -353,7 +356,7 @@ def failure_alerts(events: CompileEvents) -> list[Alert]:
         if kind == "compile_failed":
             title = f"Compiling {name} failed" + (f" {len(rows):,} times" if len(rows) > 1 else "")
             title += f" with {plain(type_, 60)}" if type_ else ""
-            said = plain(failure["reason"], 300)
+            said = plain(_said(failure["reason"]), 300)
             evidence = f"{said.rstrip('.')}. " if said else ""
             evidence += f"{q.duration(cost)} went into it."
             help_ = _failure_advice(failure["reason"], last, events)
@@ -389,6 +392,7 @@ def failure_alerts(events: CompileEvents) -> list[Alert]:
                 period=last.period,
                 backend=last.text("backend"),
                 process=last.process,
+                library=last.library,
                 rank=last.rank,
                 events=tuple(r.id for r in rows[: limits.MOST_OCCURRENCES]),
                 occurrences=tuple(
@@ -411,6 +415,13 @@ def _failure(row: Row) -> dict[str, Any]:
         "file": value["file"] if isinstance(value.get("file"), str) else "",
         "line": line if isinstance(line, int) and not isinstance(line, bool) else -1,
     }
+
+
+def _said(reason: str) -> str:
+    """What the backend said, without torch's frame around it."""
+    text = reason.split("\n\nSet TORCHDYNAMO")[0].split("\nSet TORCHDYNAMO")[0]
+    text = re.sub(r"^backend='[^'\n]*' raised:\s*", "", text.strip())
+    return " ".join(text.split())
 
 
 def _failure_advice(reason: str, row: Row, events: CompileEvents) -> str:

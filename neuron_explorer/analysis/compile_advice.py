@@ -51,6 +51,8 @@ def _name(case: Case, otherwise: str = "the value") -> str:
 
 def _size(case: Case) -> str:
     tensor = tensor_of(case.source) or "the input"
+    if re.fullmatch(r"args\[\d\]", tensor):  # torch's own wrapper has no names for what it is given
+        tensor = f"{_ORDINALS[int(tensor[5])]} argument"
     if re.search(r"\b(?:self\.)?\w*(?:weight|bias)\b", tensor.rsplit(".", 1)[-1]):
         return (
             f"The parameter `{tensor}` has another size than before: compile after the model has its final shape, "
@@ -96,6 +98,9 @@ def _size(case: Case) -> str:
             "else pad to a fixed size."
         )
     return buckets + "."
+
+
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
 def _dim(case: Case) -> str:

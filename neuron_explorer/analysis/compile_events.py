@@ -30,7 +30,7 @@ IS_PHASE: Final = "coalesce(contains(detail, '\"phase\": true') OR contains(deta
 
 @dataclass(frozen=True)
 class Row:
-    """One row. Times in ns; ``duration`` is -1 where the end was not seen."""
+    """One row. Times in ns; ``duration`` is -1 where the end was not seen. ``library``: not the user's code."""
 
     kind: str
     id: int
@@ -47,6 +47,7 @@ class Row:
     thread: int
     step: int
     period: str
+    library: bool
     detail: Mapping[str, Any]
 
     @property
@@ -132,8 +133,10 @@ class CompileEvents:
 
 
 _COLUMNS: Final = (
-    'kind, id, parent, name, "start", duration, file, line, function, compile_id, process, rank, thread, step, period'
+    'kind, id, parent, name, "start", duration, file, line, function, compile_id, process, rank, thread, step, '
+    "period, attribution"
 )
+_GRAPHS: Final = ("CompiledFunction", "CompiledFunctionBackward")
 _KINDS: Final = ("compile", "recompile", "graph_break", "warning")
 
 
@@ -153,7 +156,8 @@ def compile_events(trace: Trace) -> CompileEvents:
         rows[kind] = [
             _row(r) for batch in table.slice(0, MOST_ROWS).to_batches(max_chunksize=1000) for r in batch.to_pylist()
         ]
-    eager = [r for r in rows["compile"] if is_eager(r)]
+    # The artifact of a compiled graph is part of that graph's compilation, which has a row of its own.
+    eager = [r for r in rows["compile"] if is_eager(r) and not _of_graph(r)]
     compiles = [r for r in rows["compile"] if not is_eager(r)]
     meta = trace.metadata
     capability = _mapping(_mapping(meta.get("capabilities")).get("compile"))
@@ -200,6 +204,8 @@ def user_function(name: str) -> str:
 
 def shown_function(name: str) -> str:
     """The same in words, safe to print."""
+    if name.startswith("wrap_inline."):
+        return "the compiled module"  # torch's own wrapper around a module whose forward is torch's
     found = resumed(name)
     return plain(f"{found[0]} (after the graph break in line {found[1]})" if found else name, 100)
 
@@ -207,6 +213,10 @@ def shown_function(name: str) -> str:
 def is_eager(row: Row) -> bool:
     """It is an artifact of an eager operator, not a compilation that was asked for."""
     return row.text("trigger") == "eager" or "artifact" in row.detail
+
+
+def _of_graph(row: Row) -> bool:
+    return row.name in _GRAPHS or row.text("signature").startswith("graph of ")
 
 
 def _limits(capabilities: Mapping[str, Any]) -> tuple[str, ...]:
@@ -236,6 +246,7 @@ def _row(r: Mapping[str, Any]) -> Row:
         r["thread"],
         r["step"],
         r["period"] or "",
+        r["attribution"] == "library_frame",
         _without_graph(detail_of(r["detail"])),
     )
 

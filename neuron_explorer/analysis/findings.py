@@ -93,8 +93,7 @@ def _alerts(found: Alerts | None) -> list[Finding]:
             a.advice,
             f"up to {q.share(a.share)} of the run" if a.share > 0 else "",
             max(a.share, ALERT_WEIGHT if a.severity == "high" else 0.0),
-            a.file,
-            a.line,
+            *a.user_line,
             alert=a.id,
         )
         for a in list(worst.values())[:MOST_ALERTS]

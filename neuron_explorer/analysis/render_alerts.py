@@ -36,7 +36,8 @@ def alerts_section(console: Console, data: Mapping[str, Any]) -> None:
         grid.add_column(width=6)
         grid.add_column(ratio=1)
         grid.add_column(justify="right", no_wrap=True)
-        place = f"{plain(short_file(alert['file']), 40)}:{alert['line']}" if alert["file"] else ""
+        file, line = alert["user_line"]
+        place = f"{plain(short_file(file), 40)}:{line}" if file else ""
         grid.add_row(
             Text(alert["severity"], style=_STYLES.get(alert["severity"], "")),
             Text(plain(alert["title"]), style="bold"), Text(place, style="cyan"),
@@ -130,7 +131,8 @@ def alerts_markdown(data: Mapping[str, Any]) -> list[str]:
     found, costs = data["alerts"], data["compilation"]
     out = ["", "## Alerts", ""]
     for alert in found["rows"]:
-        place = f" {code(short_file(alert['file']) + ':' + str(alert['line']))}" if alert["file"] else ""
+        file, line = alert["user_line"]
+        place = f" {code(f'{short_file(file)}:{line}')}" if file else ""
         out.append(
             f"- **{alert['severity']}: {escaped(alert['title'])}**{place}: {escaped(alert['evidence'])} "
             f"*{escaped(alert['advice'])}*"

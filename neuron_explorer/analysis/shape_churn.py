@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,7 +48,7 @@ class Need:
     period: str
     process: int
     rank: int
-    caller: tuple[str, int, str] = ("", -1, "")
+    before: str = ""  # the shapes that the operator had on this line until then
 
 
 @dataclass
@@ -67,7 +67,7 @@ def churn_alerts(trace: Trace, events: CompileEvents) -> list[Alert]:
     """The alerts. Only of runs on a device that compiles eager operators."""
     needs = [_need(r) for r in events.eager if r.text("cache") != "hit"]
     seen = bool(needs)
-    if not needs and events.on_neuron:
+    if not needs and events.on_neuron and not events.emulated:
         needs = _predicted(trace)
     if not needs:
         return []
@@ -107,7 +107,10 @@ def _predicted(trace: Trace) -> list[Need]:
         'SELECT name, shapes, dtypes, arg_min(id, "start") AS id, min("start") AS "start", '
         'arg_min(file, "start") AS file, arg_min(line, "start") AS line, arg_min(function, "start") AS function, '
         'arg_min(step, "start") AS step, arg_min(period, "start") AS period '
-        f"FROM (SELECT * FROM events WHERE {kinds_sql(('op',))} AND shapes IS NOT NULL AND device <> 'cpu'{where}) "
+        f"FROM (SELECT * FROM events WHERE {kinds_sql(('op',))} AND shapes IS NOT NULL AND device <> 'cpu'{where}) e "
+        # Compiled graphs have artifacts of their own.
+        "ASOF LEFT JOIN (SELECT lane, \"start\" AS began, duration AS took FROM events WHERE kind = 'launch') l "
+        "ON e.lane = l.lane AND e.\"start\" >= l.began WHERE l.began IS NULL OR e.\"start\" >= l.began + l.took "
         f'GROUP BY name, shapes, dtypes ORDER BY "start" LIMIT {_MOST_NEW}'
     ).to_pylist()
     return [
@@ -137,14 +140,31 @@ def _last_step(trace: Trace) -> int:
 
 def _late(needs: Iterable[Need], first: int) -> list[Need]:
     """What a late step needed for an operator that earlier steps needed on the same line, with other shapes."""
-    known: set[tuple[str, int, str]] = set()
+    known: dict[tuple[str, int, str], list[str]] = {}
     late = []
     for need in needs:
-        key = (need.file, need.line, need.name)
-        if need.step >= first + limits.LATE_STEP and key in known:
-            late.append(need)
-        known.add(key)
+        mine = known.setdefault((need.file, need.line, need.name), [])
+        if need.step >= first + limits.LATE_STEP and mine:
+            late.append(replace(need, before=_nearest(mine, need.shapes)))
+        mine.append(need.shapes)
     return late
+
+
+def _nearest(known: Sequence[str], shapes: str) -> str:
+    """Of the last shapes the ones that differ least: an operator may be called with several sets a step."""
+    wanted = _flat(shapes)
+
+    def distance(other: str) -> tuple[int, int]:
+        sizes = _flat(other)
+        if len(sizes) != len(wanted):
+            return 1000 + abs(len(sizes) - len(wanted)), 0
+        return sum(a != b for a, b in zip(sizes, wanted, strict=True)), 0
+
+    return min(reversed(known[-32:]), key=distance)
+
+
+def _flat(text: str) -> list[int]:
+    return [n for shape in _shapes(text) for n in shape]
 
 
 def _late_without_steps(needs: Iterable[Need]) -> list[Need]:
@@ -152,7 +172,12 @@ def _late_without_steps(needs: Iterable[Need]) -> list[Need]:
     by_key: dict[tuple[str, int, str], list[Need]] = {}
     for need in needs:
         by_key.setdefault((need.file, need.line, need.name), []).append(need)
-    late = [n for found in by_key.values() if len(found) >= limits.CHURN_SHAPES for n in found[1:]]
+    late = [
+        replace(need, before=before.shapes)
+        for found in by_key.values()
+        if len(found) >= limits.CHURN_SHAPES
+        for before, need in pairwise(found)
+    ]
     return sorted(late, key=lambda n: n.start)
 
 
@@ -206,7 +231,7 @@ def _alert(group: list[_Line], events: CompileEvents, stepped: bool, seen: bool)
     parts = [f"{plain(name, 60)} met {sizes}" if sizes else plain(name, 60)]
     if len(group) > 1:
         parts.append(f"{q.plural(len(group) - 1, 'further line')} with it")
-    if cost:
+    if cost and not events.emulated:
         parts.append(f"{q.duration(cost)} of compiling, {q.share(share)} of the run")
     if events.emulated:
         parts.append("on the device each is a compilation of seconds or more")
@@ -234,7 +259,7 @@ def _alert(group: list[_Line], events: CompileEvents, stepped: bool, seen: bool)
         rank=needs[0].rank,
         events=tuple(n.event for n in needs[: limits.MOST_OCCURRENCES]),
         occurrences=tuple(
-            Occurrence(n.event, n.start, n.cost_ns, expected="", actual=n.shapes, step=n.step, period=n.period)
+            Occurrence(n.event, n.start, n.cost_ns, expected=n.before, actual=n.shapes, step=n.step, period=n.period)
             for n in needs[: limits.MOST_OCCURRENCES]
         ),
         more=max(len(needs) - limits.MOST_OCCURRENCES, 0),
@@ -259,24 +284,25 @@ def _advice(line: _Line, ragged: bool, growing: bool) -> str:
 
 
 def _sizes(line: _Line) -> tuple[str, bool]:
-    """The sizes that differ, in order of time, and whether they grow."""
-    by_name: dict[str, list[list[Any]]] = {}
+    """The size that differs, in order of time, and whether it grows: of the operator that changed most often."""
+    by_name: dict[str, list[Need]] = {}
     for need in line.needs:
-        shapes = _shapes(need.shapes)
-        if shapes:
-            by_name.setdefault(need.name, []).append(shapes)
-    for found in by_name.values():
-        flat = [[n for shape in shapes for n in shape] for shapes in found]
-        if len({len(f) for f in flat}) != 1 or len(flat) < 2:
+        by_name.setdefault(need.name, []).append(need)
+    for needs in sorted(by_name.values(), key=len, reverse=True):
+        first = needs[0]
+        before, after = _flat(first.before), _flat(first.shapes)
+        if len(before) != len(after):
             continue
-        for position in range(len(flat[0])):
-            values = list(dict.fromkeys(f[position] for f in flat))
-            if len(values) > 1:
-                growing = len(values) >= 3 and all(a < b for a, b in pairwise(values))
-                shown = [str(v) for v in values]
-                return " → ".join(shown if len(shown) <= 6 else [*shown[:4], "…", shown[-1]]), growing
-    text = next(iter(by_name.values()), [])
-    return ("×".join(map(str, text[-1][0])) if text and text[-1] else ""), False
+        position = next((i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b), -1)
+        if position < 0:
+            continue
+        flat = [_flat(n.shapes) for n in needs]
+        values = list(dict.fromkeys([before[position], *(f[position] for f in flat if len(f) == len(after))]))
+        growing = len(values) >= 3 and all(a < b for a, b in pairwise(values))
+        shown = [str(v) for v in values]
+        return " → ".join(shown if len(shown) <= 6 else [*shown[:4], "…", shown[-1]]), growing
+    shapes = _shapes(line.needs[-1].shapes)
+    return ("×".join(map(str, shapes[0])) if shapes and shapes[0] else ""), False
 
 
 def _shapes(text: str) -> list[list[int]]:

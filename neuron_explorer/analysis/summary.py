@@ -126,7 +126,7 @@ def _alerts(found: Alerts, top: int) -> dict[str, Any]:
         "limits": list(found.limits),
         "counts": found.counts(),
         "total": len(found.alerts) + found.left_out,
-        "rows": [asdict(alert) for alert in found.alerts[:top]],
+        "rows": [asdict(alert) | {"user_line": list(alert.user_line)} for alert in found.alerts[:top]],
         "notes": list(found.notes),
     }
 

@@ -285,7 +285,7 @@ def test_a_growing_cache_is_one_alert_where_it_begins():
     assert alert.kind == "shape_churn" and alert.cause == "growing" and alert.severity == "high"
     assert (alert.file, alert.line) == ("model.py", 5) and alert.places == (("model.py", 9, "f"),)
     assert alert.count == 16 and "static cache" in alert.advice
-    assert "3 → 4 → 5 → 6 → … → 10" in alert.evidence
+    assert "2 → 3 → 4 → 5 → … → 10" in alert.evidence
 
 
 def test_a_ragged_last_batch_is_mild():
@@ -323,6 +323,23 @@ def test_first_calls_stand_in_where_compilations_were_not_seen():
     alert = only(alerts(trace))
     assert alert.kind == "shape_churn" and "first calls with new shapes" in alert.evidence
     assert not alerts(memory_trace(rows, STEPS)).alerts  # on the CPU nothing is compiled
+
+
+def test_artifacts_of_compiled_graphs_are_told_by_their_compilations():
+    rows = [artifact(n * SECOND + MS, [n + 1], name="CompiledFunction") for n in range(10)]
+    other = [artifact(n * SECOND + 2 * MS, [n + 1], line=20, name="neuron::graph") for n in range(10)]
+    for n, row in enumerate(other):
+        row.columns["detail"] = json.dumps({"artifact": f"g{n}", "signature": f"graph of {n} operators", "cache": "miss"})
+    assert not alerts(trace_of([*rows, *other], STEPS, device=NEURON)).alerts
+
+
+def test_a_library_function_is_told_by_the_users_call():
+    row = recompilation(SECOND, MS, 1, function="wrap_inline.<locals>.inner", file="torch/_dynamo/external_utils.py")
+    for each in (row, *row.children):
+        each.columns["attribution"] = "library_frame"
+    alert = only(alerts(trace_of([row])))
+    assert alert.title.startswith("The compiled module was compiled again")
+    assert alert.library and alert.user_line == ("train.py", 40)
 
 
 # ---------------------------------------------------------------- ids, bounds, hostility
