@@ -31,13 +31,8 @@ from neuron_explorer.trace.settings import Settings
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.convert import ConvertResult
-    from neuron_explorer.trace.recorders.compiler import Compilations
-    from neuron_explorer.trace.recorders.context_switches import ContextSwitches
-    from neuron_explorer.trace.recorders.custom_operators import CustomOperators
-    from neuron_explorer.trace.recorders.device_events import DeviceEvents
-    from neuron_explorer.trace.recorders.gc import GarbageCollections
+    from neuron_explorer.trace.recorders.beside import SmallRecorders
     from neuron_explorer.trace.recorders.neuron_facts import NeuronFacts
-    from neuron_explorer.trace.recorders.sync import Synchronisations
 
 __all__ = ["DISABLE_VARIABLE", "Profile", "Settings", "disabled", "start_child"]
 
@@ -106,13 +101,8 @@ class Profile:
         self._ever_recorded = False
         self._failure_told = False
         self._session: dict[str, Any] = {}
-        self._gc: GarbageCollections | None = None
-        self._sync: Synchronisations | None = None
-        self._switches: ContextSwitches | None = None
         self._neuron: NeuronFacts | None = None
-        self._custom: CustomOperators | None = None
-        self._device: DeviceEvents | None = None
-        self._compiler: Compilations | None = None
+        self._small: SmallRecorders | None = None
 
     # What a user reads -----------------------------------------------------------------
 
@@ -203,17 +193,13 @@ class Profile:
         backend = self._backend
         if backend is None or self._pid != os.getpid():
             return
-        if not self._paused:
-            if self._switches is not None:
-                self._switches.sample()  # before the mark: the counters belong to the step that ends
+        small = self._small
+        if not self._paused and small is not None:
+            small.step()
             now = backend.now()
             backend.add(STEP, "step", now, now, seq=self._step)
-            if self._sync is not None and not self._sync.started:
-                self._sync.start()  # if an accelerator is in use by now
-                if self._sync.started:
-                    if self._device is not None:
-                        self._device.start()
-                    self._refresh_session()  # a killed program's trace, too, says what it ran on
+            if small.find_device():
+                self._refresh_session()  # a killed program's trace, too, says what it ran on
         self._step += 1
         self._follow_schedule()
         self._tell_failure()
@@ -247,14 +233,9 @@ class Profile:
             self._pid = os.getpid()
 
     def _start(self) -> None:
-        from neuron_explorer.trace.recorders.compiler import compiler_of
-        from neuron_explorer.trace.recorders.context_switches import ContextSwitches, unavailable
-        from neuron_explorer.trace.recorders.custom_operators import CustomOperators
-        from neuron_explorer.trace.recorders.device_events import DeviceEvents
-        from neuron_explorer.trace.recorders.gc import GarbageCollections
+        from neuron_explorer.trace.recorders.beside import SmallRecorders
         from neuron_explorer.trace.recorders.neuron_facts import NeuronFacts
         from neuron_explorer.trace.recorders.select import choose
-        from neuron_explorer.trace.recorders.sync import Synchronisations
         from neuron_explorer.trace.recorders.torch_private import hide_from_dynamo
 
         self._error, self._result, self._stats = None, None, {}
@@ -276,21 +257,10 @@ class Profile:
             use_map=output.mapping_is_safe(self._spool),
         )
         self._backend = backend
-        self._gc, self._sync = GarbageCollections(backend), Synchronisations(backend)
-        self._device = DeviceEvents()
-        self._device.start()
-        self._gc.start()
-        self._sync.start()
-        self._custom = CustomOperators()
-        self._custom.start()
-        self._session[ENTRY] = self._custom.document()
-        self._compiler = compiler_of(self._settings, self._session, self._spool, backend)
-        if self._compiler is not None:
-            self._compiler.start()
-        if not unavailable():
-            self._switches = ContextSwitches(backend)
-            self._switches.start()
-        self._session["capabilities"] = self._capabilities()
+        self._small = SmallRecorders(self._settings, self._session, self._spool, backend)
+        self._small.start()
+        self._session[ENTRY] = self._small.custom_operators()
+        self._session["capabilities"] = self._small.capabilities()
         self._write_session()
         atexit.register(self._at_exit)
         self._apply_pause()
@@ -311,9 +281,10 @@ class Profile:
     def _stop_recorders(self) -> None:
         backend = self._backend
         assert backend is not None
-        if self._switches is not None and not self._paused:
-            self._switches.stop()
-        self._session["capabilities"] = self._capabilities()
+        if self._small is not None:
+            if not self._paused:
+                self._small.finish_counting()
+            self._session["capabilities"] = self._small.capabilities()
         self._stop_small_recorders(self._spool)
         live = _attempt(backend.stats, {})
         counters = _attempt(backend.stop, {})
@@ -335,15 +306,14 @@ class Profile:
             warn(f"the text of code that is in no file could not be kept: {_one_line(error)}")
 
     def _stop_small_recorders(self, keep_in: Path | None = None) -> None:
-        for recorder in (self._gc, self._sync, self._custom, self._compiler):
-            if recorder is not None:
-                recorder.stop()
-        device, self._device = self._device, None
-        if device is not None:
-            device.stop(keep_in)
-            if device.reason and "capabilities" in self._session:
-                self._session["capabilities"]["device_time"] = {"observed": False, "reason": device.reason}
-        self._gc = self._sync = self._switches = None
+        small, self._small = self._small, None
+        if small is None:
+            return
+        with contextlib.suppress(Exception):  # asks functions of the program's where they are written
+            self._session[ENTRY] = small.custom_operators()
+        small.stop(keep_in)
+        if small.device_reason and "capabilities" in self._session:
+            self._session["capabilities"]["device_time"] = {"observed": False, "reason": small.device_reason}
 
     def _write_trace(self) -> None:
         assert self._spool is not None
@@ -430,19 +400,15 @@ class Profile:
         wanted = self._paused_by_user or waiting
         now = backend.now()
         if wanted and not self._paused:
-            if self._switches is not None:
-                self._switches.sample()
-            if self._compiler is not None:
-                self._compiler.pause()
+            if self._small is not None:
+                self._small.pause()
             backend.add(PAUSE, "pause", now, now, seq=self._step)
             backend.pause()
         elif self._paused and not wanted:
             backend.resume()
             backend.add(RESUME, "resume", now, now, seq=self._step)
-            if self._compiler is not None:
-                self._compiler.resume()
-            if self._switches is not None:
-                self._switches.start()
+            if self._small is not None:
+                self._small.resume()
         self._paused = wanted
         self._ever_recorded |= not wanted
 
@@ -479,24 +445,10 @@ class Profile:
         """What the program may have set up only after the start: device and process group."""
         self._session["device"] = environment.device_facts()
         self._session["rank"], self._session["world_size"] = environment.rank_and_world_size()
-        if self._custom is not None:
-            self._session[ENTRY] = self._custom.document()
+        if self._small is not None:
+            self._session[ENTRY] = self._small.custom_operators()
         self._session[graph_lines.ENTRY] = graph_lines.document()
         self._write_session()
-
-    def _capabilities(self) -> dict[str, Any]:
-        from neuron_explorer.trace.recorders.capabilities import capabilities
-
-        return capabilities(
-            recorder=str(self._session["recorder"]),
-            stacks=self._settings.stacks,
-            shapes=self._settings.shapes,
-            tensors=self._settings.tensors,
-            sync_started=self._sync is not None and self._sync.started,
-            switches=self._switches is not None,
-            device_time=self._device.reason if self._device is not None else "not started",
-            compiler=self._compiler,
-        )
 
     def _write_session(self) -> None:
         assert self._spool is not None
