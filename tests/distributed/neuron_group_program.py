@@ -8,12 +8,15 @@ from __future__ import annotations
 import copy
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 import neuron_explorer
+
+Optimizing = Callable[[object], torch.optim.Optimizer]
 
 
 class Net(torch.nn.Module):
@@ -100,9 +103,13 @@ def difference(ours: object, theirs: object) -> float:
     return max((a.detach().cpu() - b.detach()).abs().max().item() for a, b in zip(ours, theirs, strict=True))
 
 
-def trained_on_the_cpu(model: Net, data: list[torch.Tensor]) -> Net:
+def sgd(parameters: object) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, 0.1)
+
+
+def trained_on_the_cpu(model: Net, data: list[torch.Tensor], optimizing: Optimizing = sgd) -> Net:
     model = copy.deepcopy(model)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    optimizer = optimizing(model.parameters())
     for _ in range(3):
         optimizer.zero_grad()
         (sum(model(x).pow(2).sum() for x in data) / len(data)).backward()
@@ -110,8 +117,8 @@ def trained_on_the_cpu(model: Net, data: list[torch.Tensor]) -> Net:
     return model
 
 
-def train(model: torch.nn.Module, x: torch.Tensor) -> None:
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+def train(model: torch.nn.Module, x: torch.Tensor, optimizing: Optimizing = sgd) -> None:
+    optimizer = optimizing(model.parameters())
     for _ in range(3):
         optimizer.zero_grad()
         model(x).pow(2).sum().backward()
@@ -131,17 +138,41 @@ def data_parallel(rank: int, device: torch.device, model: Net, data: list[torch.
     return found
 
 
-def sharded(rank: int, device: torch.device, model: Net, data: list[torch.Tensor]) -> float:
+def sharded(rank: int, device: torch.device, model: Net, data: list[torch.Tensor]) -> dict[str, float]:
+    """FSDP2: the parameters after training, with each way to step, and the gradients of the last step."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     mesh = init_device_mesh("neuron", (2,))
-    wrapped = copy.deepcopy(model).to(device)
-    for part in (wrapped.up, wrapped.down, wrapped):
-        fully_shard(part, mesh=mesh)
-    train(wrapped, data[rank].to(device))
-    whole = [p.full_tensor() for p in wrapped.parameters()]
-    return difference(whole, trained_on_the_cpu(model, data).parameters())
+
+    def wrapped() -> torch.nn.Module:
+        whole = copy.deepcopy(model).to(device)
+        for part in (whole.up, whole.down, whole):
+            fully_shard(part, mesh=mesh)
+        return whole
+
+    ours = wrapped()
+    train(ours, data[rank].to(device))
+    expected = trained_on_the_cpu(model, data)
+    found = {
+        "sgd": difference([p.full_tensor() for p in ours.parameters()], expected.parameters()),
+        "gradients": difference(
+            [p.grad.full_tensor() for p in ours.parameters()], [p.grad for p in expected.parameters()]
+        ),
+    }
+    for way in ("plain", "foreach", "fused"):
+        # A large epsilon: a step that follows the gradient, not its sign.
+        options = {"lr": 0.1, "weight_decay": 0.1, "eps": 1e-2, "foreach": way == "foreach", "fused": way == "fused"}
+
+        def adamw(parameters: object, options: dict[str, object] = options) -> torch.optim.Optimizer:
+            return torch.optim.AdamW(parameters, **options)
+
+        ours = wrapped()
+        train(ours, data[rank].to(device), adamw)
+        expected = trained_on_the_cpu(model, data, adamw)
+        found[f"adamw {way}"] = difference([p.full_tensor() for p in ours.parameters()], expected.parameters())
+        found[f"adamw {way} moved"] = difference(expected.parameters(), model.parameters())
+    return found
 
 
 def tensor_parallel(device: torch.device, model: Net, data: list[torch.Tensor]) -> float:

@@ -75,7 +75,11 @@ def test_data_parallel(ranks):
 
 
 def test_fully_sharded(ranks):
-    assert max(found["sharded"] for found in ranks) < TOLERANCE
+    for found in ranks:
+        assert {"sgd", "gradients", "adamw plain", "adamw foreach", "adamw fused"} <= set(found["sharded"])
+        for what, difference in found["sharded"].items():
+            # "moved" is how far the training went: agreement of parameters that stay says nothing.
+            assert difference > 0.01 if what.endswith("moved") else difference < TOLERANCE, what
 
 
 def test_tensor_parallel(ranks):

@@ -8,6 +8,7 @@
 #include <ATen/ops/native_group_norm_native.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 
 #include <unordered_map>
 
@@ -359,6 +360,10 @@ void register_kernels(const std::vector<std::string>& native) {
   for (auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor})
     library("aten", key).impl("_copy_from", torch::CppFunction::makeFallthrough());
   library("_", c10::DispatchKey::PrivateUse1).fallback(torch::CppFunction::makeFromBoxedFunction<&fallback_kernel>());
+  // What torch has for every other device, and since 2.10 or so for this one: operators without a
+  // formula for their gradient (a custom one, or a composed one with a kernel here) run.
+  if (!c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(c10::DispatchKey::AutogradPrivateUse1))
+    library("_", c10::DispatchKey::AutogradPrivateUse1).fallback(torch::autograd::basicAutogradNotImplementedFallback());
   library("_", c10::DispatchKey::AutocastPrivateUse1).fallback(torch::CppFunction::makeFallthrough());
   register_autocast(library("aten", c10::DispatchKey::AutocastPrivateUse1));
 }

@@ -5,10 +5,15 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/DispatchStub.h>
+#include <ATen/native/Resize.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
 
 #include "counts.h"
 #include "device.h"
@@ -83,6 +88,10 @@ static at::Tensor& set_empty(at::Tensor& self) {
 }
 static const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> format) {
   auto* impl = self.unsafeGetTensorImpl();
+  if (self.sizes() == size) {  // keeps its strides
+    if (format.has_value()) impl->empty_tensor_restride(*format);
+    return self;
+  }
   size_t bytes = at::detail::computeStorageNbytesContiguous(size, self.itemsize(), self.storage_offset());
   if (c10::multiply_integers(size) > 0 && bytes > self.storage().nbytes())
     at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(self.storage(), bytes);
@@ -106,6 +115,8 @@ static bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::T
 
 static at::Tensor host(const at::Tensor& t, HostView& v) { return v.to_host(t); }
 
+// Results are contiguous, whatever the inputs are: so torch describes the convolutions of a device
+// outside its tree, and compiled graphs are made for that.
 static at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                               at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                               at::IntArrayRef output_padding, int64_t groups) {
@@ -116,7 +127,7 @@ static at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   std::optional<at::Tensor> b;
   at::Tensor x = host(input, v), w = host(weight, v);
   if (bias.has_value() && bias->defined()) b = host(*bias, v);
-  return v.to_device(at::convolution(x, w, b, stride, padding, dilation, transposed, output_padding, groups));
+  return v.to_device(at::convolution(x, w, b, stride, padding, dilation, transposed, output_padding, groups).contiguous());
 }
 
 static std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
@@ -129,7 +140,7 @@ static std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
   int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
   auto out = at::convolution_backward(host(grad, v), host(input, v), host(weight, v), at::IntArrayRef({channels}), stride, padding,
                                       dilation, transposed, output_padding, groups, mask);
-  auto back = [&](const at::Tensor& t) { return t.defined() ? v.to_device(t) : t; };
+  auto back = [&](const at::Tensor& t) { return t.defined() ? v.to_device(t.contiguous()) : t; };
   return {back(std::get<0>(out)), back(std::get<1>(out)), back(std::get<2>(out))};
 }
 
@@ -150,6 +161,22 @@ namespace nx {
 
 using Attention = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>;
 
+// Attention's result lies in memory as torch's description of the operator says it does (compiled
+// graphs are made for that): the dimensions in the order that the query's have.
+static at::Tensor laid_out_as_query(const at::Tensor& out, const at::Tensor& query) {
+  if (out.sizes() == query.sizes()) return at::empty_like(query, out.options()).copy_(out);
+  std::vector<int64_t> order(query.dim());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return query.stride(a) > query.stride(b); });
+  std::vector<int64_t> strides(query.dim());
+  int64_t stride = 1;
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    strides[*it] = stride;
+    stride *= out.size(*it);
+  }
+  return at::empty_strided(out.sizes(), strides, out.options()).copy_(out);
+}
+
 // The fused attention of the device, as the mathematical definition on the CPU.
 static Attention attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                            const std::optional<at::Tensor>& bias, double, bool causal, bool, std::optional<double> scale) {
@@ -162,9 +189,10 @@ static Attention attention(const at::Tensor& query, const at::Tensor& key, const
   if (bias.has_value() && bias->defined()) b = host(*bias, v);
   auto out = std::get<0>(at::_scaled_dot_product_attention_math(q, kk, vv, b, 0.0, causal, std::nullopt, scale));
   at::Tensor lse = at::empty({query.size(0), query.size(1), query.size(2)}, q.options().dtype(at::kFloat)).zero_();
-  at::Tensor none = at::empty({0}, q.options().dtype(at::kLong));
+  out = laid_out_as_query(out, q);
+  auto none = [&] { return v.to_device(at::zeros({}, q.options().dtype(at::kLong))); };
   return {v.to_device(out), v.to_device(lse), at::Tensor(), at::Tensor(), query.sym_size(2), key.sym_size(2),
-          v.to_device(none), v.to_device(at::empty({0}, q.options().dtype(at::kLong))), at::Tensor()};
+          none(), none(), at::Tensor()};
 }
 
 static std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_backward(
@@ -189,7 +217,7 @@ static std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_back
   at::Tensor weights = at::_safe_softmax(scores, -1);
   at::Tensor of_weights = at::matmul(g, vv.transpose(-2, -1));
   at::Tensor of_scores = weights * (of_weights - (of_weights * weights).sum(-1, true));
-  auto back = [&](const at::Tensor& t, const at::Tensor& like) { return v.to_device(t.to(like.scalar_type())); };
+  auto back = [&](const at::Tensor& t, const at::Tensor& like) { return v.to_device(at::empty_like(host(like, v)).copy_(t)); };
   at::Tensor of_bias;
   if (bias.defined() && mask[3]) of_bias = back(at::sum_to(of_scores, bias.sizes()), bias);
   return {mask[0] ? back(at::matmul(of_scores, kk).mul_(factor), query) : at::Tensor(),
@@ -268,6 +296,52 @@ static std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gr
   return {v.to_device(in), v.to_device(hid), of_h, in_bias, hid_bias};
 }
 
+// Counts of integers: the CPU's kernel knows floating point only, a device's counts them too, in
+// their own arithmetic. What lies outside of the bins is not counted; the last bin holds its end.
+static at::Tensor count_integers(const at::Tensor& values, int64_t bins, int64_t low, int64_t high) {
+  TORCH_CHECK(bins > 0, "bins must be > 0");
+  at::Tensor wide = values.to(at::kLong).reshape({-1});
+  if (low == high && wide.numel() > 0) {
+    low = wide.min().item<int64_t>();
+    high = wide.max().item<int64_t>();
+  }
+  if (low == high) {
+    low -= low > std::numeric_limits<int64_t>::min();
+    high += high < std::numeric_limits<int64_t>::max();
+  }
+  TORCH_CHECK(low < high, "max must be larger than min");
+  at::Tensor inside = wide.masked_select(wide.ge(low).logical_and(wide.le(high)));
+  at::Tensor counts = at::zeros({bins}, wide.options());
+  const auto* value = inside.const_data_ptr<int64_t>();
+  auto* count = counts.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < inside.numel(); ++i) {
+    // 128 bits: the distance times the bins may not fit in less.
+    auto distance = static_cast<unsigned __int128>(static_cast<uint64_t>(value[i]) - static_cast<uint64_t>(low));
+    auto width = static_cast<unsigned __int128>(static_cast<uint64_t>(high) - static_cast<uint64_t>(low));
+    auto bin = static_cast<int64_t>(distance * static_cast<unsigned __int128>(bins) / width);
+    ++count[std::min(bin, bins - 1)];
+  }
+  return counts.to(values.scalar_type());
+}
+
+static at::Tensor histogram_counts(const at::Tensor& self, int64_t bins, const at::Scalar& low, const at::Scalar& high) {
+  std::vector<c10::IValue> key = {self, bins};
+  use_artifact("aten::histc", key);
+  HostView v(false);
+  Quiet quiet;
+  at::Tensor values = host(self, v);
+  bool counted = at::isIntegralType(self.scalar_type(), /*includeBool=*/false);
+  return v.to_device(counted ? count_integers(values, bins, low.to<int64_t>(), high.to<int64_t>()) : at::histc(values, bins, low, high));
+}
+
+static at::Tensor& histogram_counts_out(const at::Tensor& self, int64_t bins, const at::Scalar& low, const at::Scalar& high, at::Tensor& out) {
+  at::Tensor counts = histogram_counts(self, bins, low, high);
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "torch.histogram: input tensor and hist tensor should have the same dtype, but got input ",
+              self.scalar_type(), " and hist ", out.scalar_type());
+  at::native::resize_output(out, counts.sizes());
+  return out.copy_(counts);
+}
+
 // ---------------------------------------------------------------- registration
 
 void register_own_kernels(torch::Library& aten, std::unordered_set<std::string>& taken) {
@@ -290,6 +364,8 @@ void register_own_kernels(torch::Library& aten, std::unordered_set<std::string>&
   own("_fused_sdp_choice", torch::CppFunction(sdp_choice));
   own("_scaled_dot_product_fused_attention_overrideable", torch::CppFunction(attention));
   own("_scaled_dot_product_fused_attention_overrideable_backward", torch::CppFunction(attention_backward));
+  own("histc", torch::CppFunction(histogram_counts));
+  own("histc.out", torch::CppFunction(histogram_counts_out));
   own("_thnn_fused_gru_cell", torch::CppFunction(gru_cell));
   own("_thnn_fused_gru_cell_backward", torch::CppFunction(gru_cell_backward));
   own("_thnn_fused_lstm_cell", torch::CppFunction(lstm_cell));
