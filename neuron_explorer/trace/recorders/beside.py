@@ -31,7 +31,7 @@ class SmallRecorders:
         self._custom = CustomOperators()
         self._compiler = compiler_of(settings, session, spool, backend)
         self._switches = None if unavailable() else ContextSwitches(backend)
-        self._others = [GarbageCollections(backend), self._sync, self._custom]
+        self._others: list[Any] = [GarbageCollections(backend), self._sync, self._custom]
         if self._compiler is not None:
             self._others.append(self._compiler)
 

@@ -171,7 +171,8 @@ def compiler_of(
 def compiler_in_child(session: Mapping[str, Any], spool: Path, backend: Backend) -> list[Compilations]:
     """The same for a spawned process that joins the recording that ``session`` describes: one, or none."""
     settings = session.get("settings")
-    mode = settings.get("compile", "off") if isinstance(settings, Mapping) else "off"
+    settings = settings if isinstance(settings, Mapping) else {}
+    mode = settings.get("compile", "off")
     if mode == "off":
         return []
     return [_beside(backend, spool, session, mode == "full", settings.get("warn_on_recompile") is True)]

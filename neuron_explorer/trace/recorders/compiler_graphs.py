@@ -77,7 +77,7 @@ def _innermost(text: str, places: Places) -> Place | None:
     """The innermost line of the user's in a formatted stack, else the innermost of all."""
     found = [Place(file, int(line), name) for file, line, name in _FRAME.findall(text)]
     users = [place for place in found if places.is_user(place.file)]
-    return (users or found or [None])[-1]
+    return users[-1] if users else found[-1] if found else None
 
 
 _ROOT = re.compile(r"^[A-Z]\['[^']*'\]")
