@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
-from .compiles import Reason
+from .compiles import Compiles, Reason, Recompile
 from .recompile_reasons import closest
 
-__all__ = ["bare_guards", "closest_entry"]
+__all__ = ["bare_guards", "closest_entry", "nearest_first"]
 
-_COMMENT = re.compile(r"\s{2,}#.*", re.DOTALL)
-_BLANK = re.compile(r"\s+")
+MAX_ENTRIES: Final = 300
+"""Entries of one function that are compared; torch's own limit is 8, and 256 for all together."""
+
+_COMMENT: Final = re.compile(r"\s{2,}#.*", re.DOTALL)
+_BLANK: Final = re.compile(r"\s+")
 
 
 def bare_guards(guards: Iterable[str]) -> frozenset[str]:
@@ -42,3 +47,35 @@ def closest_entry(
     fewest = min(unmet.values())
     nearest = [index for index, number in unmet.items() if number == fewest]
     return nearest[closest([reasons[index] for index in nearest])]
+
+
+def nearest_first(compiles: Compiles) -> Compiles:
+    """The same, with the reason of the nearest entry first in every recompilation whose guards are known."""
+    told = {recompile.key: recompile for recompile in compiles.recompiles}
+    entries: dict[str, dict[str, frozenset[str]]] = {}  # function's id -> compile id of an entry -> its guards
+    found: dict[int, Recompile] = {}
+    for compilation in sorted(compiles.compilations, key=lambda c: (c.start, c.key)):
+        if compilation.trigger == "backward" or not compilation.compile_id:
+            continue
+        function, _, number = compilation.compile_id.rpartition("/")
+        if number == "0" and compilation.attempt == 0:  # ids begin again after a reset
+            entries[function] = {}
+        mine = entries.setdefault(function, {})
+        guards = bare_guards(compilation.guards)
+        recompile = told.get(compilation.key)
+        if recompile is not None:
+            found[compilation.key] = _nearest_first(recompile, guards, mine)
+        if compilation.outcome == "ok" and guards and len(mine) < MAX_ENTRIES:
+            mine[compilation.compile_id] = guards
+    if not found:
+        return compiles
+    return replace(compiles, recompiles=tuple(found.get(r.key, r) for r in compiles.recompiles))
+
+
+def _nearest_first(recompile: Recompile, guards: frozenset[str], entries: Mapping[str, frozenset[str]]) -> Recompile:
+    reasons = list(recompile.reasons)
+    first = closest_entry(reasons, guards, entries)
+    if first < 0:
+        return recompile
+    reasons.insert(0, reasons.pop(first))
+    return Recompile(recompile.key, tuple(reasons), reasons[0].entry)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from . import schema
+from .closest_entry import nearest_first
 from .compile_detail import Details, files_of
 from .compile_table import KINDS, CompileTable, columns_of, compile_table
 from .compile_text import Texts
@@ -97,6 +98,7 @@ def compile_rows(
     with_source: bool,
 ) -> CompileRows:  # fmt: skip
     """The rows of all compilations of a recording; ids and lanes from the given numbers on."""
+    found = [nearest_first(one) for one in found]
     details = _details(found, rules, with_source)
     tables: dict[int, CompileTable] = {}
     last = max((t.scan.last for t in recording.threads), default=recording.start_ns)
@@ -170,6 +172,7 @@ def compile_trace(
         with TraceWriter(path, made.metadata | {"versions": versions}) as writer:
             writer.write_rows(made.columns)
     """
+    found = [nearest_first(one) for one in found]
     of_rank = list(ranks) if ranks is not None else [0] * len(found)
     begins = [c.start for one in found for c in one.compilations] + [p.start for one in found for p in one.phases]
     begins += [b.time for one in found for b in one.breaks] + [x.time for one in found for x in one.limits]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
-from ...closest_entry import bare_guards, closest_entry
 from ...compile_spool import MAX_PER_PLACE
 from ...compiles import (
     Compilation,
@@ -19,14 +18,14 @@ from ...compiles import (
     Reason,
     Recompile,
 )
-from ...recompile_reasons import parse_reason, with_actual
+from ...recompile_reasons import closest, parse_reason, with_actual
 from .attempts import Attempt, OpenCompile
 from .process import ProcessLog, place_of
 from .texts import backend_of_failure, is_limit, limit_of
 
 __all__ = ["compiles_of"]
 
-_AUTOGRAD: Final = Place("<compiled autograd>", -1, "compiled autograd")
+_AUTOGRAD: Final = Place("<compiled autograd>", -1, "compiled_autograd")
 _UNKNOWN: Final = Place("<unknown>", -1, "")
 _WORST: Final = ("miss", "bypass", "hit")
 _MAX_CALLERS: Final = 64
@@ -44,7 +43,7 @@ class _Model:
         self._recompiles_at: Counter[Place] = Counter()
         self._places: dict[str, Place] = {}  # frame id -> the function
         self._callers: dict[str, tuple[Place, ...]] = {}
-        self._entries: dict[str, dict[str, frozenset[str]]] = {}  # frame id -> compile id of an entry -> its guards
+        self._ready: dict[str, set[str]] = {}  # frame id -> ids whose compilation succeeded
         self._configured = (-1, -1)
         self.compilations: list[Compilation] = []
         self.phases: list[Phase] = []
@@ -103,12 +102,11 @@ class _Model:
         last = self.compilations[-1]
         if compile_.trigger != "backward":
             if compile_.compile_id.endswith("/0"):  # ids begin again after a reset
-                self._entries[frame] = {}
-            entries = self._entries.setdefault(frame, {})
-            guards = bare_guards(attempts[-1].guards)
-            self._recompile(compile_, last, place, attempts[-1], guards, entries)
-            if last.outcome == "ok" and len(entries) < 1000:
-                entries[compile_.compile_id] = guards
+                self._ready[frame] = set()
+            ready = self._ready.setdefault(frame, set())
+            self._recompile(compile_, last, place, attempts[-1], bool(ready))
+            if last.outcome == "ok":
+                ready.add(compile_.compile_id)
 
     def _compilation(
         self, compile_: OpenCompile, attempts: list[Attempt], position: int, place: Place,
@@ -153,23 +151,22 @@ class _Model:
             )  # fmt: skip
 
     def _recompile(
-        self, compile_: OpenCompile, last: Compilation, place: Place, attempt: Attempt, guards: frozenset[str],
-        entries: dict[str, frozenset[str]],
-    ) -> None:  # fmt: skip
+        self, compile_: OpenCompile, last: Compilation, place: Place, attempt: Attempt, again: bool
+    ) -> None:
         texts = compile_.reasons
         if not texts:
             told = compile_.metrics.get("recompile_reason")
             texts = [told] if isinstance(told, str) and told else []
         if not texts:
             # Without a word of Dynamo it is a recompilation only when an entry was there.
-            if not entries:
+            if not again:
                 return
             texts = [""]
         self._recompiles_at[place] += 1
         if self._recompiles_at[place] > MAX_PER_PLACE:
             self.dropped[f"recompiles at {place.file}:{place.line}"] += 1
             return
-        reasons = _reasons(texts, attempt.guards, guards, entries)
+        reasons = _reasons(texts, attempt.guards)
         self.recompiles.append(Recompile(last.key, reasons, reasons[0].entry if reasons else ""))
 
     def _limit(self, compile_: OpenCompile, thread: int, place: Place, callers: tuple[Place, ...]) -> None:
@@ -179,7 +176,7 @@ class _Model:
             LimitReached(
                 compile_.start, thread, place, self._configured[1 if whole else 0],
                 "accumulated_recompile_limit" if whole else "recompile_limit", callers,
-                _reasons(compile_.reasons, (), frozenset(), {}),
+                _reasons(compile_.reasons, ()),
             )
         )  # fmt: skip
 
@@ -195,12 +192,10 @@ class _Model:
         return tuple(notes)
 
 
-def _reasons(
-    texts: Iterable[str], guards: tuple[str, ...], found: frozenset[str], entries: Mapping[str, frozenset[str]]
-) -> tuple[Reason, ...]:
+def _reasons(texts: Iterable[str], guards: tuple[str, ...]) -> tuple[Reason, ...]:
     """The closest entry's first; what was found comes from the new guards where the text lacks it."""
     reasons = [with_actual(parse_reason(text), guards) for text in texts]
-    first = closest_entry(reasons, found, entries)
+    first = closest(reasons)
     if first > 0:
         reasons.insert(0, reasons.pop(first))
     return tuple(reasons)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import Final
 
 from ...compile_detail import files_of
 from ...compiles import Compiles, Place
 from ...paths import PathRules
 
 __all__ = ["names_directories", "path_rules", "with_users_callers"]
+
+_NO_PROJECT: Final = ("", "/", "/home", "/Users")  # below these, the next directory is a person's name
 
 
 def path_rules(compiles: list[Compiles], files: set[str]) -> PathRules:
@@ -23,7 +26,7 @@ def path_rules(compiles: list[Compiles], files: set[str]) -> PathRules:
         project = os.path.commonpath(users) if users else ""
     except ValueError:
         project = ""
-    return PathRules({"user_code": {"exclude": torch}, "cwd": project if project.count(os.sep) > 1 else ""})
+    return PathRules({"user_code": {"exclude": torch}, "cwd": "" if project in _NO_PROJECT else project})
 
 
 def names_directories(compiles: list[Compiles], rules: PathRules) -> bool:
