@@ -119,9 +119,9 @@ def test_reasons_of_recompilations(scenarios):
         seen.append((reason["cause"], reason["expected"], reason["actual"]))
     assert seen[0] == ("size", "3", "5")
     assert seen[1] == ("dtype", "float32", "float64")
-    assert seen[2][0] in ("python_value", "size", "dtype")
+    assert seen[2] == ("python_value", "2", "4")  # of the first version, which differs in nothing else
     assert seen[3] == ("grad_mode", "True", "False")
-    assert seen[4][0] in ("requires_grad", "size", "python_value", "dtype")
+    assert seen[4][0] == "requires_grad"
     assert [c["nth"] for c in found.compilations] == [1, 2, 3, 4, 5, 6]
     assert {c["callers"][0]["line"] for c in found.compilations} == {found["caller"]}
 

@@ -10,6 +10,8 @@ import pytest
 from neuron_explorer.trace.compiles import Place, Reason
 from neuron_explorer.trace.notices import RecompileWarning, warn_at
 from neuron_explorer.trace.recorders.compiler_breaks import read_break
+from neuron_explorer.trace.recorders.compiler_nearest import mismatches
+from neuron_explorer.trace.recorders.compiler_reasons import read
 from neuron_explorer.trace.recorders.compiler_structured import facts_of
 from neuron_explorer.trace.recorders.compiler_values import found_value, with_found_value
 
@@ -143,6 +145,16 @@ def test_grad_mode_is_one_of_two():
     with torch.no_grad():
         found = with_found_value(reason, {}, {})
     assert (found.expected, found.actual) == ("True", "False")
+    text = "GLOBAL_STATE changed: autocast(cpu)_enabled "
+    with torch.autocast("cpu"):
+        found = with_found_value(Reason(text, "grad_mode", text), {}, {})
+    assert (found.expected, found.actual) == ("False", "True")
+
+
+def test_lengths_are_said_as_the_expected_one():
+    reason = Reason("len(items) == 1", "python_value", "len(items) == 1", "items", "1 item")
+    assert with_found_value(reason, {"items": [1, 2]}, {}).actual == "2 items"
+    assert with_found_value(reason, {"items": [1]}, {}) is reason
 
 
 # Breaks --------------------------------------------------------------------------------------
@@ -212,3 +224,42 @@ def test_warning_never_raises(capsys):
         warnings.simplefilter("error")
         warn_at("again", RecompileWarning, Place("<string>", -1, "f"))
     assert capsys.readouterr().err == "neuron-explorer: again\n"
+
+
+# The version that nearly fitted --------------------------------------------------------------
+
+
+def version(n, size, dtype="torch.float32", grad=False):
+    return [
+        "___check_global_state() against {}",
+        f"L['n'] == {n}",
+        f"check_tensor(L['x'], Tensor, DispatchKeySet(CPU, AutogradCPU), {dtype}, device=None, requires_grad={grad}, "
+        f"size={size}, stride=[1])",
+        "L['x'].foo() == 3",
+        "___check_type_id(L['n'], 123)",
+    ]
+
+
+def test_failed_guards_are_counted():
+    local = {"n": 3, "x": torch.ones(2, 5)}
+    assert mismatches(version(3, "[2, 5]"), local, {}) == 0
+    assert mismatches(version(3, "[None, 5]"), local, {}) == 0
+    assert mismatches(version(3, "[2]"), local, {}) == 1
+    assert mismatches(version(4, "[2, 4]"), local, {}) == 2
+    assert mismatches(version(4, "[1, 4]", "torch.float64", True), local, {}) == 5
+    assert mismatches(version("'3'", "[2, 5]"), local, {}) == 1
+    assert mismatches(version(3.0, "[2, 5]"), local, {}) == 1
+
+
+def test_nearest_version_comes_first():
+    """The first version differs in size and number, the last one in the number alone."""
+    texts = [f"0/{k}: n == {k + 9}" for k in (3, 2, 1)] + [
+        "0/0: tensor 'x' size mismatch at index 0. expected 3, actual 5"
+    ]
+    guards = {f"0/{k}": version(k + 9, "[5]") for k in (1, 2, 3)} | {"0/0": version(2, "[3]")}
+    reasons = read(texts, guards, {"n": 13, "x": torch.ones(5)}, {})
+    assert [reason.entry for reason in reasons] == ["0/3", "0/2", "0/1", "0/0"]
+    assert (reasons[0].cause, reasons[0].expected, reasons[0].actual) == ("python_value", "12", "13")
+    local = {"n": 2, "x": torch.ones(5)}
+    assert read(texts, guards, local, {})[0].entry in ("0/3", "0/0")  # one failure each
+    assert read(["0/0: n == 1"], {}, {}, {})[0].entry == "0/0"

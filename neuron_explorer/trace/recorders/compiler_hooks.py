@@ -55,7 +55,7 @@ def _around_reasons(original: Callable[..., Any], watch: Watch, attempt: Try) ->
     def recompilation_reasons(*args: Any, **kwargs: Any) -> Any:
         texts = original(*args, **kwargs)
         if not kwargs.get("skip_logging"):
-            attempt(watch.on_reasons, texts)
+            attempt(watch.on_reasons, texts, kwargs.get("cache_entries", args[0] if args else None))
         return texts
 
     return recompilation_reasons

@@ -7,20 +7,26 @@ from typing import Any
 
 from neuron_explorer.trace.compiles import Compilation, LimitReached, Place, Reason
 from neuron_explorer.trace.notices import RecompileWarning, warn_at
-from neuron_explorer.trace.recompile_reasons import closest, parse_reason
+from neuron_explorer.trace.recompile_reasons import parse_reason
+from neuron_explorer.trace.recorders.compiler_nearest import nearest
 from neuron_explorer.trace.recorders.compiler_values import with_found_value
 
 __all__ = ["read", "warn_of_limit", "warn_of_recompile"]
 
-def read(texts: Any, local: Mapping[str, Any], outside: Mapping[str, Any]) -> tuple[Reason, ...]:
-    """A reason per cache entry, the closest entry's first. ``local`` and ``outside`` are the scopes of
-    the function that is compiled again."""
+def read(
+    texts: Any, guards: Mapping[str, Sequence[str]], local: Mapping[str, Any], outside: Mapping[str, Any]
+) -> tuple[Reason, ...]:
+    """A reason per version (cache entry), the nearest version's first.
+
+    ``guards``: compile id of a version → its guards. ``local`` and ``outside`` are the scopes of
+    the function that is compiled again.
+    """
     if not isinstance(texts, (list, tuple)) or not texts:
         return (Reason("", "no_reason", ""),)
     reasons = []
     for text in texts:
         reasons.append(with_found_value(parse_reason(str(text)), local, outside))
-    first = max(closest(reasons), 0)
+    first = nearest(reasons, guards, local, outside)
     return (reasons[first], *reasons[:first], *reasons[first + 1 :])
 
 

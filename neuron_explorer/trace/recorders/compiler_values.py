@@ -17,16 +17,17 @@ from typing import Any, Final
 
 from neuron_explorer.trace.compiles import Reason
 
-__all__ = ["found_value", "with_found_value"]
+__all__ = ["Unknown", "found_value", "value_of", "with_found_value"]
 
 _MAX_TEXT: Final = 120
 _PLAIN: Final = (bool, int, float, complex, type(None), type(Ellipsis))
 _OTHER: Final = {"True": "False", "False": "True"}
+_COUNTED: Final = re.compile(r"\d+ (item|dimension)s?")
 _LOCAL: Final = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
 _COMMENT: Final = re.compile(r"\s{2,}#.*", re.DOTALL)
 
 
-class _Unknown(Exception):
+class Unknown(Exception):
     """Cannot be looked up without running the program's code."""
 
 
@@ -38,6 +39,9 @@ def with_found_value(reason: Reason, local: Mapping[str, Any], outside: Mapping[
         actual = found_value(reason, local, outside)
     except Exception:
         return reason
+    counted = _COUNTED.fullmatch(reason.expected)
+    if counted and actual.isdecimal():
+        actual = f"{actual} {counted[1]}" + ("" if actual == "1" else "s")
     if not actual or actual == reason.expected:
         return reason
     expected = reason.expected or (_OTHER.get(actual, "") if reason.cause == "grad_mode" else "")
@@ -63,9 +67,21 @@ def found_value(reason: Reason, local: Mapping[str, Any], outside: Mapping[str, 
     for candidate in candidates:
         try:
             return _text(scope.look_up(candidate), reason.cause, reason.dimension)
-        except _Unknown:
+        except Unknown:
             continue
     return ""
+
+
+def value_of(expression: str, local: Mapping[str, Any], outside: Mapping[str, Any]) -> Any:
+    """The value of an expression as guards have it (``L['self'].scale``, ``x.shape[1]``).
+
+    Raises:
+        Unknown: it cannot be looked up without running code of the program's.
+    """
+    tree = _parse(_bare(expression))
+    if tree is None:
+        raise Unknown
+    return _Scope(local, outside).look_up(tree)
 
 
 def _bare(text: str) -> str:
@@ -99,13 +115,13 @@ class _Scope:
                 return _item(self, node.value, index.value)
         if isinstance(node, ast.Call) and not node.keywords:
             return self._call(node)
-        raise _Unknown
+        raise Unknown
 
     def _name(self, name: str) -> Any:
         for scope in (self._local, self._outside):
             if type(scope) is dict and name in scope:
                 return scope[name]
-        raise _Unknown
+        raise Unknown
 
     def _call(self, node: ast.Call) -> Any:
         function, arguments = node.func, node.args
@@ -123,7 +139,7 @@ class _Scope:
                 return values
             if len(arguments) == 1 and _is_int(arguments[0]):
                 return values[arguments[0].value]  # type: ignore[attr-defined]
-        raise _Unknown
+        raise Unknown
 
 
 def _is_int(node: ast.expr) -> bool:
@@ -136,7 +152,7 @@ def _attribute(owner: Any, name: str) -> Any:
             return _numbers(owner, "size")
         if name in ("dtype", "device", "requires_grad", "ndim"):
             return _tensor_fact(owner, name)
-        raise _Unknown
+        raise Unknown
     if isinstance(owner, types.CellType) and name == "cell_contents":
         return owner.cell_contents
     if type(owner) is types.FunctionType and name in ("__closure__", "__defaults__", "__code__", "__kwdefaults__"):
@@ -149,12 +165,12 @@ def _attribute(owner: Any, name: str) -> Any:
         if type(members) is dict and name in members:
             return members[name]
     for kind in (owner if isinstance(owner, type) else type(owner)).__mro__:
-        value = vars(kind).get(name, _Unknown)
-        if value is not _Unknown:
+        value = vars(kind).get(name, Unknown)
+        if value is not Unknown:
             if type(value) in _PLAIN or type(value) is str:
                 return value
             break
-    raise _Unknown
+    raise Unknown
 
 
 def _fields(owner: Any) -> dict[str, Any]:
@@ -164,7 +180,7 @@ def _fields(owner: Any) -> dict[str, Any]:
         if slot is None:
             continue
         if type(slot) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
-            raise _Unknown
+            raise Unknown
         found = slot.__get__(owner)
         return found if type(found) is dict else {}
     if isinstance(owner, types.ModuleType):
@@ -186,7 +202,7 @@ def _item(scope: _Scope, owner_node: ast.expr, key: Any) -> Any:
             return owner._modules[str(key)]
     except LookupError:
         pass
-    raise _Unknown
+    raise Unknown
 
 
 def _is_tensor(value: Any) -> bool:
@@ -202,7 +218,7 @@ def _tensor_fact(tensor: Any, name: str) -> Any:
 
 def _numbers(tensor: Any, name: str) -> tuple[int, ...]:
     if not _is_tensor(tensor):
-        raise _Unknown
+        raise Unknown
     with sys.modules["torch"]._C.DisableTorchFunction():
         values = tensor.size() if name == "size" else tensor.stride()
     return tuple(int(value) for value in values)
@@ -250,6 +266,9 @@ def _global_state(text: str) -> str:
     torch = sys.modules["torch"]
     if "grad_mode" in text:
         return str(torch.is_grad_enabled())
+    cast = re.search(r"autocast\((\w+)\)", text)
+    if cast:
+        return str(torch.is_autocast_enabled(cast[1]))
     if "num_threads" in text:
         return str(torch.get_num_threads())
     if "deterministic" in text:

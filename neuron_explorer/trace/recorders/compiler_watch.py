@@ -110,12 +110,13 @@ class Watch:
         previous = opened.reasons[0].entry if opened.reasons else ""
         self._writer().recompile(Recompile(opened.key, opened.reasons, previous))
 
-    def on_reasons(self, texts: Any) -> None:
+    def on_reasons(self, texts: Any, versions: Any) -> None:
         opened = self._threads.current
         if opened is None or opened.recompiled:
             return
         opened.recompiled = True
-        opened.reasons = compiler_reasons.read(texts, opened.local or {}, opened.outside or {})
+        guards = torch_compiler_private.guards_of_versions(versions)
+        opened.reasons = compiler_reasons.read(texts, guards, opened.local or {}, opened.outside or {})
         if opened.begun:
             self._write_recompile(opened)
 

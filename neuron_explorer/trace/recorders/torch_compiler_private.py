@@ -19,6 +19,7 @@ __all__ = [
     "backend_of",
     "current_compile_id",
     "guard_texts",
+    "guards_of_versions",
     "loaded",
     "metrics_of",
     "missing",
@@ -170,6 +171,22 @@ def guard_texts(result: Any) -> list[str] | None:
     manager = getattr(getattr(result, "guarded_code", None), "guard_manager", None)
     parts = getattr(manager, "code_parts", None)
     return [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else None
+
+
+def guards_of_versions(entries: Any) -> dict[str, list[str]]:
+    """compile id → guards, of the versions of a function that torch keeps (a list, or the first of a chain)."""
+    chain = []
+    if isinstance(entries, (list, tuple)):
+        chain = list(entries)
+    while not isinstance(entries, (list, tuple)) and entries is not None and len(chain) < 1000:
+        chain.append(entries)
+        entries = getattr(entries, "next", None)
+    found = {}
+    for entry in chain:
+        parts = getattr(getattr(entry, "guard_manager", None), "code_parts", None)
+        if isinstance(parts, list):
+            found[str(getattr(entry, "compile_id", ""))] = [part for part in parts if isinstance(part, str)]
+    return found
 
 
 def compiled(result: Any) -> bool:
