@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ....errors import BadTraceError
 from ...sniff import printable
 from ..report import ImportReport, Progress, Skipped
+from .budget import Budget
 from .files import LogGroup, groups, holds_log, is_log
 from .lines import Losses, records
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IMPORTER", "TorchTrace"]
 
-MAX_STRINGS: Final = 500_000
+MAX_STRINGS: Final = 200_000
 MAX_STRING: Final = 4000
 
 _WHY: Final = {
@@ -62,12 +63,12 @@ class TorchTrace:
         if not found:
             raise BadTraceError(f"{printable(path)} holds no TORCH_TRACE log.")
         total = sum(_size(part) for group in found for part in group.parts)
-        losses, done = Losses(), 0
+        losses, done, budget = Losses(), 0, Budget()
         logs: list[ProcessLog] = []
         ranks: list[int] = []
         files: set[str] = set()
         for group in found:
-            for log, rank in _processes(group, losses, (done, total, progress), files):
+            for log, rank in _processes(group, losses, (done, total, progress), files, budget):
                 logs.append(log)
                 ranks.append(rank)
             done += sum(_size(part) for part in group.parts)
@@ -80,11 +81,12 @@ IMPORTER: Final = TorchTrace()
 
 
 def _processes(
-    group: LogGroup, losses: Losses, position: tuple[int, int, Progress | None], files: set[str]
+    group: LogGroup, losses: Losses, position: tuple[int, int, Progress | None], files: set[str], budget: Budget
 ) -> list[tuple[ProcessLog, int]]:
     """What the parts of one log say, by process; ``files`` collects the names of source files."""
     from .clock import LogClock
-    from .process import ProcessLog, wanted
+    from .details import wanted
+    from .process import ProcessLog
 
     done, total, progress = position
     strings: dict[int, str] = {}
@@ -101,14 +103,14 @@ def _processes(
         try:
             for record in records(part, wanted, losses, moved):
                 if record.name == "str":
-                    _intern(record.body, strings, losses, record.where)
+                    _intern(record.body, strings, losses, record.where, budget)
                     continue
                 log = found.get(record.pid)
                 if log is None:
                     if len(found) >= 10_000:
                         losses.add("records of a form that is not known", record.where)
                         continue
-                    log = found[record.pid] = ProcessLog(record.pid, losses, clock, strings)
+                    log = found[record.pid] = ProcessLog(record.pid, losses, clock, strings, budget)
                 log.add(record)
         except OSError as error:
             losses.add("files that end in damage", f"{part.name}: {error.strerror or error}")
@@ -122,12 +124,12 @@ def _processes(
     return result
 
 
-def _intern(body: Any, strings: dict[int, str], losses: Losses, where: str) -> None:
+def _intern(body: Any, strings: dict[int, str], losses: Losses, where: str, budget: Budget) -> None:
     if (
         isinstance(body, list) and len(body) == 2 and isinstance(body[0], str)
         and isinstance(body[1], int) and not isinstance(body[1], bool) and len(strings) < MAX_STRINGS
     ):  # fmt: skip
-        strings[body[1]] = body[0][:MAX_STRING]
+        strings[body[1]] = budget.text(body[0], MAX_STRING) or ""
     else:
         losses.add("records of a form that is not known", where)
 

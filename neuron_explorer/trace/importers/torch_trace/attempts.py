@@ -10,6 +10,7 @@ from typing import Any, Final
 from ...compile_phases import phase_of
 from ...compile_spool import MAX_PHASES_OF_ONE
 from ...compiles import GraphNode, Phase, Place
+from .budget import Budget
 from .texts import BreakRecord
 
 __all__ = ["Attempt", "OpenCompile", "small_facts"]
@@ -55,9 +56,11 @@ class OpenCompile:
     start: int
     opener: str  # the event whose end is the end; "" when no timed event began it
     number: int  # in order of the log
+    budget: Budget
     attempts: dict[int, Attempt] = field(default_factory=dict)
     stack: list[Place] = field(default_factory=list)  # outermost first; the last is the compiled frame
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    limits: tuple[int, int] = (-1, -1)  # of compilations of one place, and of all
     reasons: list[str] = field(default_factory=list)
     inductor: bool = False
     end: int = -1
@@ -102,7 +105,7 @@ class OpenCompile:
         attempt = self.attempts.get(number)
         if attempt is None:
             return
-        if len(attempt.phases) >= MAX_PHASES_OF_ONE:
+        if len(attempt.phases) >= MAX_PHASES_OF_ONE or not self.budget.part():
             self.dropped["phases"] += 1
             return
         attempt.phases.append((label, start, end if end < 0 else max(start, end), facts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from sys import intern
 from typing import Any, Final
 
 from ...compile_spool import MAX_GRAPH_NODES, MAX_GUARDS
@@ -95,7 +96,7 @@ def read_printed_graph(text: str, most: int = MAX_GRAPH_NODES) -> PrintedGraph:
         if operator:
             operators += 1
             if len(nodes) < most:
-                nodes.append(GraphNode(operator, place, "", *columns_of(arguments(value), known)))
+                nodes.append(GraphNode(intern(operator), place, "", *map(intern, columns_of(arguments(value), known))))
         typed = _type(assigned["type"] or "") or known.get(value)
         if typed is not None:
             known[assigned["name"]] = typed

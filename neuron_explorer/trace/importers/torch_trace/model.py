@@ -20,8 +20,9 @@ from ...compiles import (
 )
 from ...recompile_reasons import closest, parse_reason, with_actual
 from .attempts import Attempt, OpenCompile
-from .process import ProcessLog, place_of
-from .texts import backend_of_failure, is_limit, limit_of
+from .details import place_of
+from .process import ProcessLog
+from .texts import backend_of_failure, is_limit
 
 __all__ = ["compiles_of"]
 
@@ -69,8 +70,8 @@ class _Model:
 
     def _add(self, compile_: OpenCompile, thread: int) -> None:
         metrics = compile_.metrics
-        if compile_.metrics.get("dynamo_config") is not None:
-            self._configured = limit_of(metrics)
+        if compile_.limits != (-1, -1):
+            self._configured = compile_.limits
         frame = compile_.compile_id.rpartition("/")[0] or compile_.compile_id
         place = place_of(compile_)
         if place is None:

@@ -8,57 +8,25 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...compile_phases import is_envelope
-from ...compile_spool import MAX_GRAPH_NODES, bounded_json
-from ...compiles import Place
 from .attempts import Attempt, OpenCompile, small_facts
+from .budget import Budget
 from .clock import LogClock, plausible
-from .graphs import PrintedGraph, guards_of, read_printed_graph
+from .details import Details, place_of, tells
 from .lines import Losses, Record
-from .texts import break_of, frames_of, reasons_of
-from .values import is_int, is_number, nanoseconds, parsed, text_of
+from .texts import frames_of
+from .values import is_int, is_number, nanoseconds, parsed
 
-__all__ = ["ProcessLog", "place_of", "wanted"]
+__all__ = ["ProcessLog"]
 
 MAX_COMPILES: Final = 100_000
-MAX_NODES: Final = 1_000_000
-MAX_BREAKS: Final = 100_000
-
-_CACHE: Final = re.compile(r"artifact:(?P<cache>[a-z_]{1,60}?)(?:_bundled)?_cache_(?P<result>hit|miss|bypass)")
-_GRAPHS: Final = {
-    "dynamo_output_graph": "forward",
-    "aot_backward_graph": "backward",
-    "compiled_autograd_graph": "compiled_autograd",
-    "artifact:compiled_autograd_graph": "compiled_autograd",
-}
-_FACTS: Final = (
-    "guard_latency_us", "num_graph_breaks", "graph_node_count", "graph_input_count", "cache_size",
-    "accumulated_cache_size", "dynamo_time_before_restart_s", "structured_logging_overhead_us",
-    "structured_logging_overhead_s", "remote_cache_time_saved_s", "triton_compile_time_us", "gc_time_us",
-    "is_runtime", "has_guarded_code", "log_format_version", "dynamo_cumulative_compile_time_us",
-    "aot_autograd_cumulative_compile_time_us", "inductor_cumulative_compile_time_us",
-    "inductor_code_gen_cumulative_compile_time_us",
-)  # fmt: skip
-_WHOLE: Final = (
-    "fail_type", "fail_reason", "fail_user_frame_filename", "fail_user_frame_lineno", "restart_reasons", "co_name",
-    "co_filename", "co_firstlineno", "guard_count", "graph_op_count", "start_time", "start_time_us",
-    "entire_frame_compile_time_s", "has_guarded_code", "recompile_reason", "dynamo_config", "is_runtime",
-)  # fmt: skip
-
-_WANTED: Final = frozenset(
-    (*_GRAPHS, "chromium_event", "dynamo_cpp_guards_str", "dynamo_guards", "artifact:recompile_reasons",
-     "artifact:dynamo_graph_break_reason", "artifact:dynamo_error", "artifact:torch_version")
-)  # fmt: skip
-
-
-def wanted(name: str) -> bool:
-    """Whether the payload of a record of this name is read."""
-    return name in _WANTED or _CACHE.fullmatch(name) is not None
 
 
 class ProcessLog:
     """What the log says of one process. Feed it every record in order, then take ``compiles``."""
 
-    def __init__(self, pid: int, losses: Losses, clock: LogClock, strings: dict[int, str]) -> None:
+    def __init__(
+        self, pid: int, losses: Losses, clock: LogClock, strings: dict[int, str], budget: Budget | None = None
+    ) -> None:
         self.pid = pid
         self.ranks: Counter[int] = Counter()
         self.torch_version = ""
@@ -71,39 +39,31 @@ class ProcessLog:
         self._losses, self._clock, self._strings = losses, clock, strings
         self._open: dict[tuple[str, bool], OpenCompile] = {}  # (compile id, backward)
         self._recent: dict[tuple[str, bool], OpenCompile] = {}
-        self._backward_graphs: dict[str, PrintedGraph] = {}
         self._keys = 0
         self._number = 0
-        self._nodes = 0
-        handlers: dict[str, Callable[[Record], None]] = {
+        self._budget = budget or Budget()
+        self._details = Details(self._budget, self.dropped)
+        self._handlers: dict[str, Callable[[Record], None]] = {
             "chromium_event": self._event,
             "dynamo_start": self._dynamo_start,
             "compilation_metrics": self._metrics,
             "bwd_compilation_metrics": self._backward_metrics,
-            "dynamo_cpp_guards_str": self._guards,
-            "dynamo_guards": self._guard_list,
-            "artifact:recompile_reasons": self._reasons,
-            "artifact:dynamo_graph_break_reason": self._break,
-            "artifact:dynamo_error": self._error,
             "artifact:torch_version": self._version,
-            "inductor_output_code": self._inductor,
         }
-        handlers.update(dict.fromkeys(_GRAPHS, self._graph))
-        self._handlers = handlers
 
     def add(self, record: Record) -> None:
         """One record. Records of a form that is not known are counted, as are those that are not used."""
         if record.rank >= 0:
             self.ranks[record.rank] += 1
         handler = self._handlers.get(record.name)
-        if handler is None:
-            if _CACHE.fullmatch(record.name):
-                handler = self._cache
-            else:
-                self.unused[record.name if len(self.unused) < 500 else "others"] += 1
-                return
+        if handler is None and not tells(record.name):
+            self.unused[record.name if len(self.unused) < 500 else "others"] += 1
+            return
         try:
-            handler(record)
+            if handler is not None:
+                handler(record)
+            elif (found := self._attempt_of(record)) is not None:
+                self._details.take(*found, record, self._time(record))
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
             self._losses.add("records of a form that is not known", record.where)
             return
@@ -143,19 +103,16 @@ class ProcessLog:
             self.dropped["compilations"] += 1
             return None
         self._number += 1
-        compile_ = OpenCompile(compile_id, trigger, time, opener, self._number)
+        compile_ = OpenCompile(compile_id, trigger, time, opener, self._number, self._budget)
         self._open[key] = self._recent[key] = compile_
         if trigger == "backward":
             forward = self._recent.get((compile_id, False))
             if forward is not None:
                 compile_.place = place_of(forward)
                 compile_.inductor = forward.inductor
-            graph = self._backward_graphs.pop(compile_id, None)
-            attempt = self._attempt(compile_, 0, time)
-            if graph is not None:
-                self._take_graph(attempt, graph)
+            self._details.backward_begins(compile_id, self._attempt(compile_, 0, time))
         else:
-            self._backward_graphs.pop(compile_id, None)
+            self._details.forward_begins(compile_id)
         return compile_
 
     def _unended(self, compile_: OpenCompile) -> None:
@@ -312,7 +269,7 @@ class ProcessLog:
                 return
             compile_ = started
             self._attempt(compile_, 0, compile_.start)
-        compile_.stack = frames_of(record.body.get("stack"), self._strings)
+        compile_.stack = self._details.stack(frames_of(record.body.get("stack"), self._strings))
         compile_.place = compile_.stack[-1] if compile_.stack else None
 
     def _metrics(self, record: Record) -> None:
@@ -324,17 +281,13 @@ class ProcessLog:
         compile_, attempt = found
         if compile_.trigger == "backward" and not compile_.closed:
             compile_ = self._recent.get((compile_.compile_id, False), compile_)
-        self._take_metrics(compile_, attempt, record.body)
+        self._details.metrics(compile_, attempt, record.body)
         for name, field in (("torch_version", "pytorch_version"), ("python_version", "python_version")):
             value = record.body.get(field)
             if isinstance(value, str) and value and not getattr(self, name):
                 setattr(self, name, value.split(" ")[0][:60])
         if not compile_.opener and not compile_.closed:
             self._close_by_metrics(compile_, record)
-
-    def _take_metrics(self, compile_: OpenCompile, attempt: Attempt, metrics: dict[str, Any]) -> None:
-        compile_.metrics = {name: metrics[name] for name in _WHOLE if metrics.get(name) is not None}
-        attempt.facts |= bounded_json({n: metrics[n] for n in _FACTS if metrics.get(n) not in (None, "")})
 
     def _close_by_metrics(self, compile_: OpenCompile, record: Record) -> None:
         """A log without timed events: the record says how long it took."""
@@ -355,106 +308,18 @@ class ProcessLog:
         if compile_ is None or not compile_.attempts:
             self.unused["bwd_compilation_metrics without a compilation"] += 1
             return
-        self._take_metrics(compile_, compile_.attempts[0], record.body)
-
-    def _guards(self, record: Record) -> None:
-        found = self._attempt_of(record)
-        if found is not None and record.payload is not None:
-            guards, number = guards_of(text_of(record.payload))
-            found[1].guards, found[1].guard_count = guards, number
-
-    def _guard_list(self, record: Record) -> None:
-        found = self._attempt_of(record)
-        listed = parsed(record.payload)
-        if found is None or not isinstance(listed, list) or found[1].guards:
-            return
-        codes = [g["code"] for g in listed[:200] if isinstance(g, dict) and isinstance(g.get("code"), str)]
-        found[1].guards, found[1].guard_count = tuple(code[:1000] for code in codes), len(listed)
-
-    def _graph(self, record: Record) -> None:
-        if record.payload is None:
-            return
-        found = self._attempt_of(record)
-        if found is None:
-            return
-        compile_, attempt = found
-        graph = read_printed_graph(text_of(record.payload), max(0, min(MAX_GRAPH_NODES, MAX_NODES - self._nodes)))
-        if _GRAPHS[record.name] == "backward":
-            if compile_.trigger == "backward":
-                self._take_graph(attempt, graph)
-            else:
-                self._backward_graphs[compile_.compile_id] = graph
-            return
-        if attempt.graph_ops < 0:  # a frame may have several: the first, as Dynamo counts
-            self._take_graph(attempt, graph)
-
-    def _take_graph(self, attempt: Attempt, graph: PrintedGraph) -> None:
-        attempt.graph, attempt.graph_ops = graph.nodes, graph.operators
-        attempt.graph_truncated, attempt.inputs = graph.truncated, graph.inputs
-        self._nodes += len(graph.nodes)
-
-    def _reasons(self, record: Record) -> None:
-        found = self._attempt_of(record)
-        if found is not None and record.payload is not None:
-            found[0].reasons = reasons_of(text_of(record.payload))
-
-    def _break(self, record: Record) -> None:
-        found = self._attempt_of(record)
-        if found is None or record.payload is None:
-            return
-        if self.read[record.name] >= MAX_BREAKS or len(found[1].breaks) >= 1000:
-            self.dropped["graph breaks"] += 1
-            return
-        found[1].breaks.append((self._time(record), break_of(text_of(record.payload[:200_000]))))
-
-    def _error(self, record: Record) -> None:
-        found = self._attempt_of(record)
-        if found is not None and record.payload is not None:
-            found[1].error = text_of(record.payload[-4000:])
+        self._details.metrics(compile_, compile_.attempts[0], record.body)
 
     def _version(self, record: Record) -> None:
         version = parsed(record.payload)
         if isinstance(version, dict) and isinstance(version.get("pytorch_version"), str):
             self.torch_version = version["pytorch_version"][:60]
 
-    def _inductor(self, record: Record) -> None:
-        found = self._attempt_of(record)
-        if found is not None:
-            found[0].inductor = True
-
-    def _cache(self, record: Record) -> None:
-        found = self._attempt_of(record)
-        named = _CACHE.fullmatch(record.name)
-        if found is None or named is None:
-            return
-        attempt = found[1]
-        found[0].inductor |= named["cache"] == "fx_graph"  # Inductor's own cache
-        attempt.cache[named["cache"], named["result"]] += 1
-        details = parsed(record.payload)
-        if isinstance(details, dict):
-            saved = details.get("time_saved_ns")
-            milliseconds = details.get("time_saved_ms")
-            if not is_int(saved) and is_number(milliseconds) and 0 <= milliseconds < 1e12:
-                saved = int(milliseconds * 1e6)
-            if is_int(saved) and 0 <= saved < 1 << 60:
-                attempt.facts["cache_time_saved_ns"] = attempt.facts.get("cache_time_saved_ns", 0) + saved
-            reason = details.get("cache_bypass_reason")
-            if isinstance(reason, str) and reason:
-                attempt.facts[f"{named['cache']}_bypass_reason"] = reason[:300]
-
 
 def _inside(frame: OpenCompile | None, name: str) -> bool:
     """Whether an envelope of this name lies within the one that opened the compilation."""
     order = ("dynamo", "entire_frame_compile", "_compile.compile_inner")
     return frame is not None and frame.opener in order and order.index(frame.opener) < order.index(name)
-
-
-def place_of(compile_: OpenCompile) -> Place | None:
-    """The function that is compiled, where the log says so."""
-    file, line, name = (compile_.metrics.get(n) for n in ("co_filename", "co_firstlineno", "co_name"))
-    if isinstance(file, str) and file and is_int(line) and 0 <= line < 1 << 31:
-        return Place(file, line, name[:500] if isinstance(name, str) else "")
-    return compile_.place
 
 
 def _trigger(compile_id: str) -> str:
