@@ -207,6 +207,19 @@ def failures():
 
 
 @scenario
+def error_on_recompile():
+    compiled = torch.compile(scaled, backend="eager", dynamic=False)
+    with recording() as found, config.patch(error_on_recompile=True):
+        compiled(torch.ones(2), 1)
+        try:
+            compiled(torch.ones(2), 2)
+        except Exception as error:
+            files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+            found["raised"] = [type(error).__name__, any("neuron_explorer" in file for file in files)]
+    return found
+
+
+@scenario
 def two_threads():
     """A backward pass is compiled in one thread while a forward pass is in the other."""
     from torch._dynamo.backends.common import aot_autograd

@@ -179,6 +179,15 @@ def test_graph_break_and_restart(scenarios):
     assert resumed[0]["callers"][0]["function"] == "broken"
 
 
+def test_recompilation_that_is_an_error(scenarios):
+    found = scenarios["error_on_recompile"]
+    assert found["raised"] == ["RecompileError", False]
+    assert [c["outcome"] for c in found.compilations] == ["ok", "failed"]
+    (recompile,) = found.recompiles
+    reason = recompile["reasons"][0]
+    assert (reason["cause"], reason["expected"], reason["actual"]) == ("python_value", "1", "2")
+
+
 def test_function_that_cannot_be_broken_runs_eagerly(scenarios):
     found = scenarios["unbreakable"]
     assert found["result"] == [4.0, 4.0]
@@ -285,7 +294,7 @@ def test_warnings(scenarios):
     assert here
     assert line == found["line"]
     assert "scaled" in message
-    assert "python_value of n: expected 1, found 2" in message
+    assert "the value of n changed (expected 1, found 2)" in message
     assert "version 2 of at most 3" in message
     assert found["result"] == [4.0, 4.0]
     assert found["stderr"].count("neuron-explorer: torch.compile") == 2

@@ -53,9 +53,16 @@ def _around_frame(original: Callable[..., Any], watch: Watch, attempt: Try) -> C
 def _around_reasons(original: Callable[..., Any], watch: Watch, attempt: Try) -> Callable[..., Any]:
     @functools.wraps(original)
     def recompilation_reasons(*args: Any, **kwargs: Any) -> Any:
-        texts = original(*args, **kwargs)
+        versions = kwargs.get("cache_entries", args[0] if args else None)
+        try:
+            texts = original(*args, **kwargs)
+        except Exception as error:  # torch was told that a recompilation is an error
+            attempt(watch.on_reasons, torch_compiler_private.reasons_in(error), versions)
+            if error.__traceback__ is not None:
+                error.__traceback__ = error.__traceback__.tb_next
+            raise
         if not kwargs.get("skip_logging"):
-            attempt(watch.on_reasons, texts, kwargs.get("cache_entries", args[0] if args else None))
+            attempt(watch.on_reasons, texts, versions)
         return texts
 
     return recompilation_reasons

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from neuron_explorer.trace.compiles import Compilation, LimitReached, Place, Reason
 from neuron_explorer.trace.notices import RecompileWarning, warn_at
@@ -12,6 +12,18 @@ from neuron_explorer.trace.recorders.compiler_nearest import nearest
 from neuron_explorer.trace.recorders.compiler_values import with_found_value
 
 __all__ = ["read", "warn_of_limit", "warn_of_recompile"]
+
+_CHANGED: Final = {
+    "size": "the size {}",
+    "stride": "the stride {}",
+    "dtype": "the dtype of {}",
+    "device": "the device of {}",
+    "requires_grad": "whether {} requires a gradient",
+    "object_identity": "the object {}",
+    "python_value": "the value of {}",
+    "global_value": "the global {}",
+}
+
 
 def read(
     texts: Any, guards: Mapping[str, Sequence[str]], local: Mapping[str, Any], outside: Mapping[str, Any]
@@ -61,11 +73,9 @@ def _cause(reasons: Sequence[Reason]) -> str:
     if not reasons:
         return "no reason given"
     reason = reasons[0]
-    text = reason.cause
-    if reason.source:
-        text += f" of {reason.source}" + (f", dimension {reason.dimension}" if reason.dimension >= 0 else "")
+    text = _CHANGED.get(reason.cause, "{}").format(reason.source or "something")
     if reason.expected:
-        text += f": expected {reason.expected}, found {reason.actual or 'not observed'}"
-    elif reason.guard:
-        text += f": {reason.guard[:300]}" + (f", found {reason.actual}" if reason.actual else "")
-    return text
+        return f"{text} changed (expected {reason.expected}, found {reason.actual or 'not observed'})"
+    if reason.guard:
+        return f"{reason.guard[:300]}" + (f" (found {reason.actual})" if reason.actual else "")
+    return "no reason given"

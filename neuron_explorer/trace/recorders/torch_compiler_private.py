@@ -7,6 +7,7 @@ imports ``torch._dynamo``: all of it is asked once the program has.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ __all__ = [
     "metrics_of",
     "missing",
     "neuron_counters",
+    "reasons_in",
     "recompile_limit",
     "restart_reason",
     "sites",
@@ -187,6 +189,12 @@ def guards_of_versions(entries: Any) -> dict[str, list[str]]:
         if isinstance(parts, list):
             found[str(getattr(entry, "compile_id", ""))] = [part for part in parts if isinstance(part, str)]
     return found
+
+
+def reasons_in(error: BaseException) -> list[str]:
+    """The reasons that ``config.error_on_recompile`` puts into its exception's text, one a version."""
+    parts = re.split(r"^\s*- ", str(error), flags=re.MULTILINE)[1:]
+    return [part.strip() for part in parts]
 
 
 def compiled(result: Any) -> bool:
