@@ -10,7 +10,7 @@ from typing import Any, Final
 from neuron_explorer.analysis import alert_thresholds as limits
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alert import Alert, Occurrence
-from neuron_explorer.analysis.compile_advice import Case, advice, limit_advice
+from neuron_explorer.analysis.compile_advice import Case, advice, break_advice, limit_advice
 from neuron_explorer.analysis.compile_events import CompileEvents, Row, shown_function
 from neuron_explorer.analysis.plain import plain, short_file
 from neuron_explorer.trace.compiles import CAUSES
@@ -106,7 +106,9 @@ def _alert(events: CompileEvents, rows: list[Row], dropped: int) -> Alert:
     left = limit - nth if limit > 0 and nth > 0 else -1
     # Code shared by many instances has a limit for each, so a number beyond it says nothing.
     severity = limits.severity(cost, share, count, left=left if left >= 0 else -1)
-    if cause in ("module_state", "grad_mode", "requires_grad") and count == 1:
+    two_ways = cause in ("module_state", "grad_mode", "requires_grad")
+    two_ways |= cause == "size" and "1" in (last.text("expected"), last.text("actual"))
+    if two_ways and count == 1:
         severity = "low" if cost < limits.HIGH_ONCE_NS else "medium"
     values = _values(rows)
     dynamic_tried = _is_condition(last.text("expected"))
@@ -115,7 +117,7 @@ def _alert(events: CompileEvents, rows: list[Row], dropped: int) -> Alert:
         cause,
         source,
         last.text("expected"),
-        last.text("actual"),
+        found_value(last),
         last.number("dimension"),
         last.text("guard"),
         last.function or last.name,
@@ -148,7 +150,7 @@ def _alert(events: CompileEvents, rows: list[Row], dropped: int) -> Alert:
         source=source,
         guard=last.text("guard"),
         expected=last.text("expected"),
-        actual=last.text("actual"),
+        actual=found_value(last),
         dimension=last.number("dimension"),
         caller_file=last.text("caller_file"),
         caller_line=last.number("caller_line"),
@@ -176,7 +178,7 @@ def _what(cause: str, source: str, once: Row | None) -> str:
     if cause == "size" and not source.endswith("]"):
         shown = f"the size of {shown}"
     words = (_WORDS if source else {**_WORDS, **_NO_SOURCE}).get(cause, _WORDS["other"]).replace("{s}", shown)
-    expected, actual = (once.text("expected"), once.text("actual")) if once else ("", "")
+    expected, actual = (once.text("expected"), found_value(once)) if once else ("", "")
     short = expected and actual and len(expected + actual) <= 40 and not _is_condition(expected)
     if short and words.endswith("changed"):
         words += f" from {plain(expected)} to {plain(actual)}"
@@ -186,6 +188,15 @@ def _what(cause: str, source: str, once: Row | None) -> str:
 def dynamic_allowed(events: CompileEvents, backend: str) -> bool:
     """Whether a dynamic dimension may be advised."""
     return backend != "neuron" and not events.on_neuron
+
+
+def found_value(row: Row) -> str:
+    """What was found, in the words of what was expected: a length is a number of items."""
+    expected, actual = row.text("expected"), row.text("actual")
+    if actual.isdecimal() and re.fullmatch(r"\d+ (?:item|dimension)s?", expected):
+        unit = expected.split(" ")[1].rstrip("s")
+        return f"{actual} {unit}" + ("" if actual == "1" else "s")
+    return actual
 
 
 def _is_condition(expected: str) -> bool:
@@ -206,7 +217,7 @@ def _occurrence(events: CompileEvents, row: Row) -> Occurrence:
         cost_of(events, row),
         row.compile_id,
         row.text("expected"),
-        row.text("actual"),
+        found_value(row),
         row.number("nth"),
         row.step,
         row.period,
@@ -220,7 +231,7 @@ def _values(rows: Iterable[Row]) -> tuple[str, ...]:
     """What was compiled for, oldest first, without repetitions."""
     seen: list[str] = []
     for row in rows:
-        for value in (row.text("expected"), row.text("actual")):
+        for value in (row.text("expected"), found_value(row)):
             if value and value not in seen and not _is_condition(value):
                 seen.append(value)
     return tuple(seen)
@@ -230,7 +241,7 @@ def _evidence(
     rows: list[Row], values: tuple[str, ...], cost: int, share: float, nth: int, limit: int, events: CompileEvents
 ) -> str:
     last = rows[-1]
-    expected, actual = last.text("expected"), last.text("actual")
+    expected, actual = last.text("expected"), found_value(last)
     parts = []
     if len(rows) > 1 and len(values) > 2:
         shown = [plain(v, 24) for v in values]
@@ -359,7 +370,7 @@ def failure_alerts(events: CompileEvents) -> list[Alert]:
             said = plain(_said(failure["reason"]), 300)
             evidence = f"{said.rstrip('.')}. " if said else ""
             evidence += f"{q.duration(cost)} went into it."
-            help_ = _failure_advice(failure["reason"], last, events)
+            help_ = _failure_advice(failure, last, events)
         else:
             title = f"Compiling {name} had not ended when the recording did"
             evidence = f"It began {q.duration(last.start)} into the recording."
@@ -418,20 +429,22 @@ def _failure(row: Row) -> dict[str, Any]:
 
 
 def _said(reason: str) -> str:
-    """What the backend said, without torch's frame around it."""
-    text = reason.split("\n\nSet TORCHDYNAMO")[0].split("\nSet TORCHDYNAMO")[0]
+    """What the backend or Dynamo said, without torch's frame around it."""
+    text = re.split(r"\n+\s*(?:Set TORCHDYNAMO|Hint:|Developer debug context:)", reason)[0]
+    text = re.sub(r"\n\s*Explanation: ", ". ", text)
     text = re.sub(r"^backend='[^'\n]*' raised:\s*", "", text.strip())
     return " ".join(text.split())
 
 
-def _failure_advice(reason: str, row: Row, events: CompileEvents) -> str:
-    text = reason.lower()
+def _failure_advice(failure: Mapping[str, Any], row: Row, events: CompileEvents) -> str:
+    text = failure["reason"].lower()
+    if failure["type"] == "Unsupported":
+        where = _short(failure["file"], failure["line"])
+        return "fullgraph=True allows no graph break. " + break_advice(failure["reason"], "", "", where, [])
     if "dynamic" in text or "symbolic" in text or "symint" in text:
         if not dynamic_allowed(events, row.text("backend")):
             return "Give torch.compile dynamic=False and pad inputs to a few sizes: this backend compiles fixed shapes."
         return "Try torch.compile(dynamic=False), or pad inputs to a fixed size."
-    if "fullgraph" in text or "graph break" in text or row.text("outcome") == "graph_break":
-        return "fullgraph=True allows no graph break: remove what breaks it at the line above, or leave fullgraph out."
     if "out of memory" in text:
         return "Compile a smaller part of the model at a time, or lower the batch size."
     return 'Try backend="eager", then "aot_eager", to see which part fails; the error\'s whole text is in the guard.'

@@ -58,6 +58,11 @@ def _size(case: Case) -> str:
             f"The parameter `{tensor}` has another size than before: compile after the model has its final shape, "
             "or compile each model of its own (one torch.compile call for each)."
         )
+    if "1" in (case.expected, case.actual) and case.dimension >= 0 and len(case.values) <= 2 and case.dynamic_allowed:
+        return (
+            f"A size of 1 always has a compilation of its own (prefill and decode, say): one of each is right. If "
+            f"`{tensor}`{_dim(case)} need not be 1, pad it before the call{_at(case)}."
+        )
     if case.late_once:
         return (
             f"One batch is smaller than the others: give the DataLoader drop_last=True, or pad the last batch "
@@ -128,9 +133,10 @@ def _stride(case: Case) -> str:
 
 
 def _dtype(case: Case) -> str:
-    kinds = f" ({case.expected} and {case.actual})" if case.expected and case.actual else ""
+    several = case.values if len(case.values) > 2 else (case.expected, case.actual) if case.actual else ()
+    kinds = f" ({', '.join(several[:5])})" if several else ""
     return (
-        f"{_name(case, 'A tensor')} comes with two dtypes{kinds}: convert it once, where it is made, "
+        f"{_name(case, 'A tensor')} comes with several dtypes{kinds}: convert it once, where it is made, "
         f"and pass the same dtype to every call{_at(case)}."
     )
 

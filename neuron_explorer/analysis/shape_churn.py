@@ -110,7 +110,7 @@ def _predicted(trace: Trace) -> list[Need]:
         f"FROM (SELECT * FROM events WHERE {kinds_sql(('op',))} AND shapes IS NOT NULL AND device <> 'cpu'{where}) e "
         # Compiled graphs have artifacts of their own.
         "ASOF LEFT JOIN (SELECT lane, \"start\" AS began, duration AS took FROM events WHERE kind = 'launch') l "
-        "ON e.lane = l.lane AND e.\"start\" >= l.began WHERE l.began IS NULL OR e.\"start\" >= l.began + l.took "
+        'ON e.lane = l.lane AND e."start" >= l.began WHERE l.began IS NULL OR e."start" >= l.began + l.took '
         f'GROUP BY name, shapes, dtypes ORDER BY "start" LIMIT {_MOST_NEW}'
     ).to_pylist()
     return [
