@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import SFTConfig, SFTTrainer
 
-WORDS = ["<pad>", "<unk>", "<eos>", "the", "cat", "dog", "sat", "ran", "on", "under", "a", "mat", "tree", "then", "slept"]
+WORDS = ["<pad>", "<unk>", "<eos>", "the", "cat", "dog", "sat", "ran", "on", "under", "a", "mat", "tree", "slept"]
 
 
 def tokenizer():
@@ -26,7 +26,7 @@ def main(folder):
         vocab_size=len(WORDS), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=256, pad_token_id=0, eos_token_id=2, bos_token_id=None,
     )
-    texts = ["the cat sat on a mat", "the dog ran under a tree then slept", "a cat slept", "the dog sat"] * 3
+    texts = ["the cat sat on a mat", "the dog ran under a tree", "a cat slept", "the dog sat"] * 3
     trainer = SFTTrainer(
         model=LlamaForCausalLM(config),
         args=SFTConfig(

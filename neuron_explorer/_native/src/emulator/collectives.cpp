@@ -19,14 +19,16 @@ namespace nx {
 
 using torch::jit::Stack;
 
-// A CPU tensor over the bytes of `t`, which it keeps alive.
-static at::Tensor on_host(const at::Tensor& t) {
+// A CPU tensor over the bytes of `t`, which it keeps alive; with `flat` in one dimension.
+static at::Tensor on_host(const at::Tensor& t, bool flat) {
   TORCH_CHECK(!t.is_conj() && !t.is_neg(), "neuron: collectives take no lazily conjugated or negated tensors");
   TORCH_CHECK(t.layout() == at::kStrided, "neuron: collectives take dense tensors, not ", t.layout());
   // gloo moves bytes without looking at strides: what has gaps would come back wrong.
   TORCH_CHECK(t.is_non_overlapping_and_dense(), "neuron: tensors of a collective must be contiguous");
   void* data = t.numel() > 0 ? t.mutable_data_ptr() : nullptr;
-  return at::from_blob(data, t.sizes(), t.strides(), [t](void*) {}, at::TensorOptions().dtype(t.dtype()).device(at::kCPU));
+  auto options = at::TensorOptions().dtype(t.dtype()).device(at::kCPU);
+  if (flat) return at::from_blob(data, {t.numel()}, [t](void*) {}, options);
+  return at::from_blob(data, t.sizes(), t.strides(), [t](void*) {}, options);
 }
 
 // The work of the CPU's backend, with the device's tensors as its result.
@@ -89,13 +91,14 @@ class HostWork final : public c10d::Work {
 
 // The arguments of one call, and the device tensors behind them.
 struct Shown {
+  bool flat = false;
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs;  // host, device
 
   at::Tensor host(const at::Tensor& t) {
     if (!t.defined() || t.device().type() != kNeuron) return t;
     for (auto& p : pairs)
       if (p.second.is_same(t)) return p.first;
-    pairs.emplace_back(on_host(t), t);
+    pairs.emplace_back(on_host(t, flat), t);
     return pairs.back().first;
   }
   at::Tensor device(const at::Tensor& t) {
@@ -133,6 +136,9 @@ static void collective(const c10::OperatorHandle& op, Stack* stack) {
   const auto& schema = op.schema();
   size_t count = schema.arguments().size(), first = stack->size() - count;
   Shown shown;
+  // Into one tensor only the number of elements counts on a device; gloo compares shapes too.
+  const std::string& called = schema.name();
+  shown.flat = called == "c10d::_allgather_base_" || called == "c10d::_reduce_scatter_base_";
   int64_t ranks = 1;
   bool average = false;
   Stack inner;

@@ -7,7 +7,7 @@ namespace nx {
 Settings g_settings;
 std::atomic<bool> g_used{false};
 std::atomic<bool> g_forked_after_use{false};
-thread_local c10::DeviceIndex t_device = 0;
+thread_local c10::DeviceIndex t_device = static_cast<c10::DeviceIndex>(g_settings.first);
 Memory g_memory;
 NeuronAllocator g_allocator;
 

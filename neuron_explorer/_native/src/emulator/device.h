@@ -25,6 +25,7 @@ constexpr int kStreams = 32;
 struct Settings {
   int devices = 2;
   int64_t memory = int64_t{12} << 30;  // bytes of each device
+  int first = 0;                       // the current device of a thread that chose none
 };
 extern Settings g_settings;
 

@@ -28,10 +28,10 @@ static bool strings(PyObject* names, std::vector<std::string>* out) {
 static PyObject* enable(PyObject*, PyObject* args) {
   HANDLE_TH_ERRORS
   PyObject* names;
-  int devices;
+  int devices, first;
   long long memory;
-  if (!PyArg_ParseTuple(args, "OiL", &names, &devices, &memory)) return nullptr;
-  if (devices < 1 || devices > kMaxDevices || memory < 1) {
+  if (!PyArg_ParseTuple(args, "OiLi", &names, &devices, &memory, &first)) return nullptr;
+  if (devices < 1 || devices > kMaxDevices || memory < 1 || first < 0 || first >= devices) {
     PyErr_SetString(PyExc_ValueError, "1 to 64 devices, each with some memory");
     return nullptr;
   }
@@ -39,6 +39,8 @@ static PyObject* enable(PyObject*, PyObject* args) {
   if (!strings(names, &native)) return nullptr;
   g_settings.devices = devices;
   g_settings.memory = memory;
+  g_settings.first = first;
+  t_device = static_cast<c10::DeviceIndex>(first);
   register_device();
   register_kernels(native);
   Py_RETURN_NONE;
