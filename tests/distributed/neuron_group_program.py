@@ -60,6 +60,8 @@ def collectives(rank: int, device: torch.device) -> dict[str, object]:
     whole = torch.zeros(4, device=device)
     dist.all_gather_into_tensor(whole, mine(1, 2))
     found["all_gather_into_tensor"] = whole.tolist()
+    dist.all_gather_into_tensor(whole, mine(3, 4)[None])
+    found["all_gather_into_tensor of other dimensions"] = whole.tolist()
     half = torch.zeros(2, device=device)
     dist.reduce_scatter_tensor(half, mine(1, 2, 3, 4), op=dist.ReduceOp.AVG)
     found["reduce_scatter_tensor"] = half.tolist()
@@ -195,11 +197,12 @@ def main(folder: Path) -> None:
     emulator.enable()
     dist.init_process_group("neuron")
     rank = dist.get_rank()
+    at_start = str(torch.ones(1, device="neuron").device)
     torch.neuron.set_device(rank)
     device = torch.device("neuron", rank)
     torch.manual_seed(0)
     model, data = Net(), [torch.randn(2, 4) for _ in range(2)]
-    found: dict[str, object] = {"collectives": collectives(rank, device)}
+    found: dict[str, object] = {"collectives": collectives(rank, device) | {"device at the start": at_start}}
     found["data parallel"] = data_parallel(rank, device, model, data)
     found["sharded"] = sharded(rank, device, model, data)
     found["tensor parallel"] = tensor_parallel(device, model, data)

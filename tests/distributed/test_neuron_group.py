@@ -49,6 +49,7 @@ COLLECTIVES = {
     "reduce": ([12, 14], None),
     "all_gather": ([[1, 2], [11, 12]], [[1, 2], [11, 12]]),
     "all_gather_into_tensor": ([1, 2, 11, 12], [1, 2, 11, 12]),
+    "all_gather_into_tensor of other dimensions": ([3, 4, 13, 14], [3, 4, 13, 14]),
     "reduce_scatter_tensor": ([6, 7], [8, 9]),
     "scatter": ([1, 2], [3, 4]),
     "gather": ([[1, 2], [11, 12]], None),
@@ -60,6 +61,7 @@ COLLECTIVES = {
     "objects": ([{"rank": 0}, {"rank": 1}], [{"rank": 0}, {"rank": 1}]),
     "new group": ([12, 14], [12, 14]),
     "backend": ("neuron", "neuron"),
+    "device at the start": ("neuron:0", "neuron:1"),
 }
 
 
