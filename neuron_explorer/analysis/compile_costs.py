@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alerts_recompile import cause_of
-from neuron_explorer.analysis.compile_events import IS_PHASE, CompileEvents, Row, compile_events, user_function
+from neuron_explorer.analysis.compile_events import (
+    IS_PHASE,
+    CompileEvents,
+    Row,
+    compile_events,
+    shown_function,
+    user_function,
+)
 from neuron_explorer.trace.compiles import PHASES
 
 if TYPE_CHECKING:
@@ -29,7 +36,10 @@ FIRST: Final = "first"
 
 @dataclass(frozen=True)
 class FunctionCost:
-    """A function's compilations. ``recompiles``: those that were not the first; times in ns."""
+    """A function's compilations. ``recompiles``: those that were not the first; times in ns.
+
+    ``file`` and ``line`` are of the function, of the user's call where the function is a library's.
+    """
 
     file: str
     line: int
@@ -47,7 +57,10 @@ class FunctionCost:
 
 @dataclass(frozen=True)
 class PhaseCost:
-    """A part's own time (without the parts inside it), summed. ``meaning``: what the part does."""
+    """A part's own time (without the parts inside it), summed. ``meaning``: what the part does.
+
+    Parts on helper threads are left out: the compilation's own thread waits for them meanwhile.
+    """
 
     name: str
     label: str
@@ -191,6 +204,9 @@ def _functions(rows: Iterable[Row], total: int) -> tuple[FunctionCost, ...]:
     for row in rows:
         name = row.function or row.name
         function = user_function(name)
+        if row.library and row.caller()[0]:
+            groups.setdefault((*row.caller()[:2], shown_function(name)), []).append(row)
+            continue
         # What goes on after a graph break is part of the function that broke.
         line = began.get((row.file, function), row.line) if function != name else row.line
         began.setdefault((row.file, function), line)
@@ -222,7 +238,8 @@ def _functions(rows: Iterable[Row], total: int) -> tuple[FunctionCost, ...]:
 def _phases(trace: Trace, total: int) -> tuple[PhaseCost, ...]:
     table = trace.sql_arrow(
         'SELECT name, CAST(sum(greatest("self", 0)) AS BIGINT) AS ns, count(*) AS n '
-        f"FROM events WHERE kind = 'compile' AND {IS_PHASE} GROUP BY name ORDER BY ns DESC, name LIMIT 100"
+        f"FROM events WHERE kind = 'compile' AND {IS_PHASE} AND parent >= 0 "
+        "GROUP BY name ORDER BY ns DESC, name LIMIT 100"
     ).to_pylist()
     own = trace.sql_arrow(
         'SELECT CAST(coalesce(sum(greatest("self", 0)), 0) AS BIGINT) AS ns, count(*) AS n FROM events '

@@ -263,7 +263,7 @@ def _only(detail: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _region(key: tuple[int, str], s: _Sum, row: Mapping[str, Any] | None) -> Region:
-    caller = max(s.callers.items(), key=lambda item: (item[1], item[0]))[0]
+    caller = _caller(s)
     detail = row["detail"] if row else {}
     ops = detail.get("graph_ops")
     return Region(
@@ -284,6 +284,10 @@ def _region(key: tuple[int, str], s: _Sum, row: Mapping[str, Any] | None) -> Reg
         graph_ops=ops if isinstance(ops, int) and not isinstance(ops, bool) else -1,
         events=tuple(s.ids),
     )
+
+
+def _caller(s: _Sum) -> tuple[str, int, str]:
+    return max(s.callers.items(), key=lambda item: (item[1], item[0]))[0]
 
 
 # --- sharing
@@ -312,11 +316,13 @@ def _lines(
             continue
         weights = node_weights(nodes)
         whole = sum(weights)
+        caller = _caller(s)
         shared += s.own + s.backward
         for node, weight in zip(nodes, weights, strict=True):
             file, line = node.get("file"), node.get("line")
             known = isinstance(file, str) and file and isinstance(line, int)
-            entry = sums.setdefault((file, line) if known else ("", -1), _LineSum())
+            # What has no line of its own (a module of torch's) is on the line that calls the region.
+            entry = sums.setdefault((file, line) if known else caller[:2], _LineSum())
             entry.forward += s.own * weight / whole
             entry.backward += s.backward * weight / whole
             name = str(node.get("op") or "")[:80]

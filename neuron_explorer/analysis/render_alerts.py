@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis import quantity as q
@@ -101,6 +101,45 @@ def compiling_section(console: Console, data: Mapping[str, Any]) -> None:
         console.print(Padding(Text(plain(line, 600), style="dim"), (0, 0, 0, 2)))
 
 
+def compiled_section(console: Console, data: Mapping[str, Any]) -> None:
+    """Lines of compiled code; nothing where no graph was launched."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    compiled = data["compiled"]
+    if not compiled["lines"]:
+        return
+    per_step = data["selection"]["steps"] > 0
+    console.print()
+    title = Text("Lines of compiled code", style="bold")
+    title.append("  an estimate; " + plain(f"{data['time']['name']} of compiled launches"), style="dim")
+    console.print(title)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True, header_style="dim", show_edge=False)
+    table.add_column("line", no_wrap=True, overflow="ellipsis", max_width=max(18, console.width // 4))
+    table.add_column("code", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("time/step" if per_step else "time", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("operators", no_wrap=True, overflow="ellipsis", max_width=30)
+    for row in compiled["lines"]:
+        place = f"{plain(short_file(row['file']), 60)}:{row['line']}" if row["file"] else "no line"
+        table.add_row(
+            Text(place, style="cyan"), Text(plain(row["code"], 160) or plain(row["function"], 160)),
+            "≈ " + q.duration(row["per_step_ns"] if per_step else row["ns"]), q.share(row["share"]),
+            Text(plain(_ops(row["ops"]), 80), style="dim"),
+        )  # fmt: skip
+    console.print(table)
+    hidden = compiled["total_lines"] - len(compiled["lines"])
+    if hidden > 0:
+        console.print(Text(f"  {q.plural(hidden, 'more line')}", style="dim"))
+    console.print(Padding(Text(plain(compiled["estimate"], 600), style="dim"), (0, 0, 0, 2)))
+
+
+def _ops(ops: Sequence[Sequence[Any]]) -> str:
+    """``linear ×2, relu``, by the last part of their names."""
+    return ", ".join(f"{str(name).rsplit('.', 1)[-1]}" + (f" ×{n}" if n > 1 else "") for name, n in ops[:6])
+
+
 def _sentences(costs: Mapping[str, Any]) -> list[str]:
     lines = []
     phases = [f"{p['label']} {q.duration(p['self_ns'])}" for p in costs["phases"][:6] if p["self_ns"] > 0]
@@ -127,7 +166,7 @@ def _cause(cause: str) -> str:
 
 
 def alerts_markdown(data: Mapping[str, Any]) -> list[str]:
-    """Both sections as lines of Markdown."""
+    """The sections as lines of Markdown."""
     found, costs = data["alerts"], data["compilation"]
     out = ["", "## Alerts", ""]
     for alert in found["rows"]:
@@ -159,4 +198,26 @@ def alerts_markdown(data: Mapping[str, Any]) -> list[str]:
         for line in _sentences(costs):
             out += [escaped(line), ""]
         out.pop()
-    return out
+    return out + _compiled_markdown(data)
+
+
+def _compiled_markdown(data: Mapping[str, Any]) -> list[str]:
+    compiled = data["compiled"]
+    if not compiled["lines"]:
+        return []
+    per_step = data["selection"]["steps"] > 0
+    return [
+        "", "## Lines of compiled code (an estimate)", "",
+        *markdown_table(
+            ["line", "code", "time/step" if per_step else "time", "share", "operators"],
+            [
+                [
+                    code(f"{short_file(r['file'])}:{r['line']}" if r["file"] else ""), code(r["code"]),
+                    q.duration(r["per_step_ns"] if per_step else r["ns"]), q.share(r["share"]), code(_ops(r["ops"])),
+                ]
+                for r in compiled["lines"]
+            ],
+            right=(2, 3),
+        ),
+        "", escaped(compiled["estimate"]),
+    ]  # fmt: skip

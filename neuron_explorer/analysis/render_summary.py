@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.markdown import code, escaped, markdown_table
 from neuron_explorer.analysis.plain import plain, short_file
-from neuron_explorer.analysis.render_alerts import alerts_markdown, alerts_section, compiling_section
+from neuron_explorer.analysis.render_alerts import alerts_markdown, alerts_section, compiled_section, compiling_section
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,6 +68,7 @@ def render_text(data: Mapping[str, Any], *, width: int | None = None, color: boo
     compiling_section(console, data)
     _step(console, data)
     _lines(console, data)
+    compiled_section(console, data)
     _ops(console, data)
     _modules(console, data)
     _foot(console, data)

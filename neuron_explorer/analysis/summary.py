@@ -10,6 +10,7 @@ from neuron_explorer.analysis.alerts import alerts
 from neuron_explorer.analysis.bottlenecks import Row, Table, by_line, by_module, by_op
 from neuron_explorer.analysis.compile_costs import CompileCosts, compile_costs, sentence
 from neuron_explorer.analysis.compile_events import compile_events
+from neuron_explorer.analysis.compiled_lines import CompiledLines, compiled_lines
 from neuron_explorer.analysis.facts import LOSS_COUNTS, run_facts
 from neuron_explorer.analysis.findings import findings
 from neuron_explorer.analysis.phases import time_by_phase
@@ -109,6 +110,7 @@ def summary(trace: Trace, *, period: str = "auto", top: int = 10) -> dict[str, A
         "alerts": _alerts(found, top),
         "compilation": _compilation(compile_costs(trace, events=compiled), top),
         "lines": _table(lines, top),
+        "compiled": _compiled(compiled_lines(trace, selection=selection), top),
         "ops": _table(ops, top),
         "modules": _table(modules, top),
         "attribution": {
@@ -135,6 +137,22 @@ def _compilation(costs: CompileCosts, top: int) -> dict[str, Any]:
     table = asdict(costs)
     table["functions"] = [{k: v for k, v in f.items() if k != "events"} for f in table["functions"][:top]]
     return table | {"text": sentence(costs)}
+
+
+def _compiled(found: CompiledLines, top: int) -> dict[str, Any]:
+    steps = found.selection.steps
+    return {
+        "regions": [{k: v for k, v in asdict(r).items() if k != "events"} for r in found.regions[:top]],
+        "total_regions": found.total_regions,
+        "lines": [
+            {**asdict(line), "per_step_ns": line.ns / steps if steps else None} for line in found.lines[:top]
+        ],
+        "total_lines": found.total_lines,
+        "total_ns": found.total_ns,
+        "shared_ns": found.shared_ns,
+        "unshared_ns": found.unshared_ns,
+        "estimate": found.estimate,
+    }
 
 
 def _table(table: Table, top: int) -> dict[str, Any]:
