@@ -10,6 +10,7 @@ MAX_TEXT_BYTES: Final = 128 << 20
 MAX_NODES: Final = 400_000
 MAX_PARTS: Final = 200_000
 MAX_BREAKS: Final = 50_000
+MAX_COMPILES: Final = 100_000
 _OVERHEAD: Final = 80  # of a text in memory
 
 
@@ -21,6 +22,7 @@ class Budget:
         self.nodes = MAX_NODES
         self._parts = MAX_PARTS
         self._breaks = MAX_BREAKS
+        self._compiles = MAX_COMPILES
         self._texts: dict[str, str] = {}
 
     def text(self, text: str, limit: int = 4000) -> str | None:
@@ -40,6 +42,11 @@ class Budget:
             return False
         self.text_bytes -= size
         return True
+
+    def compilation(self) -> bool:
+        """Whether one more compilation may be kept."""
+        self._compiles -= 1
+        return self._compiles >= 0
 
     def part(self) -> bool:
         """Whether one more part of a compilation may be kept."""

@@ -245,9 +245,9 @@ def _threads(done: list[OpenCompile]) -> list[int]:
     found = []
     for compile_ in done:  # by start
         for thread, stack in enumerate(open_):
-            while stack and stack[-1].closed and stack[-1].end <= compile_.start:
+            while stack and stack[-1].end <= compile_.start:  # also one whose end was never seen
                 stack.pop()
-            inside = not stack or not stack[-1].closed or (compile_.closed and compile_.end <= stack[-1].end)
+            inside = not stack or (compile_.closed and compile_.end <= stack[-1].end)
             if inside and not any(o.number in compile_.conflicts or compile_.number in o.conflicts for o in stack):
                 stack.append(compile_)
                 found.append(thread + 1)

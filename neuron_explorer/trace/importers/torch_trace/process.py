@@ -18,7 +18,8 @@ from .values import is_int, is_number, nanoseconds, parsed
 
 __all__ = ["ProcessLog"]
 
-MAX_COMPILES: Final = 100_000
+MAX_OPEN: Final = 200
+"""Compilations of a process that are followed at the same time; of more, the oldest's end is given up."""
 
 
 class ProcessLog:
@@ -99,9 +100,11 @@ class ProcessLog:
                 self._close(before, max(before.soft_end, before.last_seen))
             else:
                 self._unended(before)
-        if len(self.done) + len(self._open) >= MAX_COMPILES:
+        if not self._budget.compilation():
             self.dropped["compilations"] += 1
             return None
+        if len(self._open) >= MAX_OPEN:
+            self._unended(self._open.pop(next(iter(self._open))))
         self._number += 1
         compile_ = OpenCompile(compile_id, trigger, time, opener, self._number, self._budget)
         self._open[key] = self._recent[key] = compile_
