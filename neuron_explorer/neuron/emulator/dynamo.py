@@ -153,7 +153,8 @@ def select_automatically(neuron_backend: Callable[..., Any]) -> None:
 
 
 def _on_device(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
-    tensors = itertools.chain(inputs, graph.parameters(), graph.buffers())
+    made = (node.meta.get("example_value") for node in graph.graph.nodes)  # a graph may have no inputs
+    tensors = itertools.chain(inputs, graph.parameters(), graph.buffers(), made)
     return any(isinstance(tensor, torch.Tensor) and tensor.device.type == "neuron" for tensor in tensors)
 
 

@@ -65,6 +65,13 @@ def check_the_device_selects_its_backend():
     assert "NCC_EMOD025" in refused(lambda: [torch.compile(function)(torch.ones(n, 4, device=DEVICE)) for n in (3, 5)])
 
 
+def check_the_device_selects_its_backend_for_what_is_made_on_it():
+    torch._dynamo.reset()
+    before = len(torch_neuronx.get_dynamo_metrics())
+    assert torch.compile(lambda factor: torch.arange(3, device=DEVICE) * factor)(2).tolist() == [0, 2, 4]
+    assert len(torch_neuronx.get_dynamo_metrics()) == before + 1
+
+
 def check_dynamic_shapes():
     assert "dynamic=True" in refused(lambda: several_shapes(dynamic=True))
     said = refused(several_shapes)
