@@ -134,7 +134,7 @@ class _Model:
         return Compilation(
             key=attempt.key, compile_id=compile_.compile_id, attempt=attempt.number, start=start, end=end,
             thread=thread, place=place, trigger=compile_.trigger, backend=backend, outcome=outcome, nth=nth,
-            limit=self._configured[0], callers=callers, restart_reasons=mine, failure=failure,
+            limit=-1 if compile_.trigger == "backward" else self._configured[0], callers=callers, restart_reasons=mine, failure=failure,
             guard_count=_count(recorded_guards, attempt.guard_count), guards=attempt.guards if whole else (),
             graph_ops=_count(operators, attempt.graph_ops), graph=attempt.graph if whole else (),
             graph_truncated=attempt.graph_truncated or (not whole and bool(attempt.graph)),
