@@ -129,12 +129,13 @@ class _Model:
         counts = {f"{cache}_cache_{result}": n for (cache, result), n in sorted(attempt.cache.items())}
         if counts:
             facts["cache_events"] = counts
+        limit = -1 if compile_.trigger == "backward" else self._configured[0]
         recorded_guards = metrics.get("guard_count") if is_last else None
         operators = metrics.get("graph_op_count") if is_last and compile_.trigger != "backward" else None
         return Compilation(
             key=attempt.key, compile_id=compile_.compile_id, attempt=attempt.number, start=start, end=end,
             thread=thread, place=place, trigger=compile_.trigger, backend=backend, outcome=outcome, nth=nth,
-            limit=-1 if compile_.trigger == "backward" else self._configured[0], callers=callers, restart_reasons=mine, failure=failure,
+            limit=limit, callers=callers, restart_reasons=mine, failure=failure,
             guard_count=_count(recorded_guards, attempt.guard_count), guards=attempt.guards if whole else (),
             graph_ops=_count(operators, attempt.graph_ops), graph=attempt.graph if whole else (),
             graph_truncated=attempt.graph_truncated or (not whole and bool(attempt.graph)),
