@@ -230,8 +230,3 @@ GROUP BY why
 ORDER BY self_ms DESC""",
     ),
 )  # fmt: skip
-
-
-def example(key: str) -> Example | None:
-    """The example of that key, or None."""
-    return next((e for e in EXAMPLES if e.key == key), None)

@@ -10,10 +10,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
 import struct
 import sys
 from collections.abc import Sequence
 from typing import Final
+
+try:  # here, for once files are out of reach nothing can be imported
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 _LANDLOCK_CREATE: Final = 444
 _LANDLOCK_ADD: Final = 445
@@ -25,31 +31,23 @@ _READ_DIRECTORY: Final = 1 << 3
 # Rights over files that each version of Landlock knows, and over TCP from version 4 on.
 _FILE_RIGHTS: Final = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
 _TCP_RIGHTS: Final = 3
-# Python with DuckDB, measured: 0.8 GB of addresses, most of them never touched.
-_AT_START: Final = 1 << 30
-
-OWN_SIZE: Final = "/proc/self/statm"
-"""The file that ``limit_memory`` reads."""
 
 
 def limit_memory(more: int) -> None:
-    """At most ``more`` bytes of address space beside what the process has now, and no core file."""
-    try:
-        import resource
-    except ImportError:
+    """At most ``more`` bytes of address space beside what the process has now, and no core file.
+
+    Linux only; macOS refuses it. Raises OSError where Linux does.
+    """
+    if resource is None or not sys.platform.startswith("linux"):
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    most = (_address_space() or _AT_START) + more
-    with contextlib.suppress(ValueError, OSError):  # macOS refuses it
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    most = _address_space() + more
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def limit_writing() -> None:
     """No file grows by this process; what it may still open it can only read."""
-    try:
-        import resource
-        import signal
-    except ImportError:
+    if resource is None:
         return
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -57,10 +55,7 @@ def limit_writing() -> None:
 
 def limit_time(wall_s: float, cpu_s: float) -> None:
     """The kernel ends the process then, even when nobody is left who would."""
-    try:
-        import resource
-        import signal
-    except ImportError:
+    if resource is None:
         return
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, wall_s)
@@ -80,7 +75,7 @@ def limit_files(readable: Sequence[str], listed: Sequence[str] = ()) -> bool:
     What does not exist is left out; a directory stands for the files below it. Names in and below
     the directories ``listed`` can be read, not the files.
 
-    Threads that run already keep their rights: call it while there is one.
+    Threads that run already keep their rights: call it before those that matter are made.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -96,18 +91,16 @@ def limit_files(readable: Sequence[str], listed: Sequence[str] = ()) -> bool:
     try:
         for path, right in (*((p, _READ_FILE) for p in readable), *((p, _READ_DIRECTORY) for p in listed)):
             with contextlib.suppress(OSError):
+                # It stays open: a rule is about the file that is there now, and the kernel makes
+                # those of /proc anew when nobody holds them.
                 file = os.open(path, os.O_PATH | os.O_CLOEXEC)
                 libc.syscall(_LANDLOCK_ADD, rules, _PATH_BENEATH, struct.pack("=Qi", right, file), 0)
-                os.close(file)
         return libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and libc.syscall(_LANDLOCK_RESTRICT, rules, 0) == 0
     finally:
         os.close(rules)
 
 
 def _address_space() -> int:
-    """Bytes of address space in use; 0 where the system does not say."""
-    try:
-        with open(OWN_SIZE, encoding="ascii") as file:
-            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
+    """Bytes of address space in use."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -8,12 +8,11 @@ it does not need (trace/confine.py); the statement is looked at by trace/stateme
 
 from __future__ import annotations
 
-import datetime
+import contextlib
 import decimal
 import json
 import math
 import sys
-import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,30 +28,44 @@ _NUMBERS: Final = (
     "FLOAT", "DOUBLE", "DECIMAL",
 )  # fmt: skip
 _BEFORE: Final = "SELECT * FROM (\n"
-# It looks there for the machine's memory when it starts.
-_READ_BY_DUCKDB: Final = ("/proc/self/cgroup", "/proc/meminfo", "/sys/fs/cgroup")
+# DuckDB looks there for the memory it may use when it starts.
+_ABOUT_THE_MACHINE: Final = ("/proc/self/cgroup", "/proc/meminfo", "/sys/fs/cgroup")
 _FETCH: Final = 500
 _LONGEST_ERROR: Final = 2_000
 
 
 def main(request: dict[str, Any]) -> dict[str, Any]:
     """The answer to a request of ``sql_process.run``: rows, or an error in words."""
-    import _strptime  # noqa: F401  (imported late by the standard library, when files are out of reach)
-
     import duckdb
 
+    _import_early()
     confine.give_way()
     confine.limit_time(request["wall_s"], request["cpu_s"])
     confine.limit_writing()
-    confined = confine.limit_files([request["trace"], confine.OWN_SIZE, *_READ_BY_DUCKDB], request["listed"])
-    connection = duckdb.connect(":memory:", config=request["config"])
     confine.limit_memory(request["memory"])
+    # Before the connection makes its threads: they are confined as this one is.
+    confined = confine.limit_files([request["trace"], *_ABOUT_THE_MACHINE], request["listed"])
+    connection = duckdb.connect(":memory:", config=request["config"])
+    with contextlib.suppress(duckdb.Error):
+        connection.execute("SET TimeZone = 'UTC'")  # the only one that is at hand, see above
     try:
         for statement in request["setup"]:
             connection.execute(statement)
     except (duckdb.Error, MemoryError) as error:
         return {"error": f"The trace cannot be read: {_said(error)[0]}", "position": None, "confined": confined}
     return {**_answer(connection, request), "confined": confined}
+
+
+def _import_early() -> None:
+    """What DuckDB imports when it meets certain values: later, files are out of reach."""
+    import datetime  # noqa: F401
+    import uuid  # noqa: F401
+    import zoneinfo
+
+    with contextlib.suppress(zoneinfo.ZoneInfoNotFoundError):
+        zoneinfo.ZoneInfo("UTC")
+    with contextlib.suppress(ImportError):
+        import pytz  # noqa: F401
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> dict[str, Any]:
@@ -134,8 +147,6 @@ def _cell(value: Any, longest: int) -> tuple[Any, int]:
         text = bytes(value[: longest + 1]).hex()
     elif isinstance(value, (list, tuple, dict, set)):
         text = json.dumps(value, default=str, ensure_ascii=False)
-    elif isinstance(value, (datetime.date, datetime.time, datetime.timedelta, uuid.UUID)):
-        text = str(value)
     else:
         text = str(value)
     return (text, 0) if len(text) <= longest else (text[: longest - 1] + "…", 1)
