@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Search = Mapping[str, str]
 """The page's state: the query string, one value a key."""
 
-PAGE_MODULES: Final = ("overview", "timeline", "bottlenecks", "source", "readiness", "sql", "about")
+PAGE_MODULES: Final = ("overview", "timeline", "bottlenecks", "source", "recompiles", "readiness", "sql", "about")
 """Modules under ``ui/pages`` in the order of the navigation."""
 
 
