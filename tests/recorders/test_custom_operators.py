@@ -61,6 +61,10 @@ def backward(ctx, g):
 
 gate.register_autograd(backward, setup_context=keep)
 
+@torch.library.triton_op("mine::wrapped", mutates_args={})
+def wrapped(x: torch.Tensor) -> torch.Tensor:
+    return x.sin()
+
 def numpy_kernel(x):
     return torch.from_numpy(x.numpy() + 1)
 
@@ -75,6 +79,7 @@ def main(recorder):
         z = torch.ops.mine.twice(y.detach())
         torch.ops.mine.host_twice(z)
         torch.ops.mine.late(z)
+        wrapped(z)
     assert torch.library.Library.impl is original
 
 main(sys.argv[1])
@@ -96,7 +101,7 @@ def recorded(run_python, tmp_path, recorder: str) -> dict[str, tuple[int, dict |
         assert "def numpy_kernel" in (trace.source("program.py") or "")
     assert devices == {
         "mine::gate": ["cpu"], "mine::gate_backward": ["", "cpu"], "mine::host_twice": ["cpu"],
-        "mine::late": ["cpu"], "mine::twice": ["cpu"],
+        "mine::late": ["cpu"], "mine::twice": ["cpu"], "mine::wrapped": [""],
     }  # fmt: skip
     return {r["name"]: (r["line"], json.loads(r["detail"])["kernel"] if r["detail"] else None) for r in rows}
 
@@ -111,6 +116,7 @@ def test_calls_and_kernels(run_python, tmp_path):
         # Registered before the recording, by a method that keeps no function, and runs no operator of the stack.
         "mine::host_twice": (line_of("torch.ops.mine.host_twice(z)"), rows["mine::host_twice"][1]),
         "mine::late": (line_of("torch.ops.mine.late(z)"), kernel("numpy_kernel")),
+        "mine::wrapped": (line_of("        wrapped(z)"), kernel("wrapped")),
     }
 
 

@@ -271,8 +271,8 @@ def custom_op_functions(operator: str) -> dict[str, Any]:
 
 
 def function_inside(function: Any) -> Any:
-    """The kernel inside the function that ``register_kernel`` puts around it; None for any other function."""
-    if getattr(function, "__module__", None) != "torch._library.custom_ops":
+    """The kernel inside the function that torch's registration puts around it; None for any other function."""
+    if getattr(function, "__module__", None) not in ("torch._library.custom_ops", "torch._library.triton"):
         return None
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
     cells = dict(zip(names, getattr(function, "__closure__", None) or (), strict=False))
