@@ -102,7 +102,9 @@ def _with_short_kernel(text: str, shorten: _Shortener) -> str:
         document = json.loads(text) if '"kernel"' in text else None
     except (ValueError, RecursionError):
         return text
-    kernel = document.get("kernel") if isinstance(document, dict) else None
+    if not isinstance(document, dict):
+        return text
+    kernel = document.get("kernel")
     if not isinstance(kernel, dict) or not isinstance(kernel.get("file"), str):
         return text
     return json.dumps({**document, "kernel": {**kernel, "file": shorten(kernel["file"])}})
