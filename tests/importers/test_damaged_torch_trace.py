@@ -158,13 +158,15 @@ def test_ten_thousand_recompilations_stay_few_rows(tmp_path):
         compile_id = f"0/{n}"
         pieces.append(event_line("B", "dynamo", 1.7e15 + n * 1000, compile_id))
         pieces.append(
-            record_line("artifact", {"name": "recompile_reasons"}, json.dumps([f"0/{n - 1}: x == {n}"]),
+            record_line("dynamo_start", {"stack": [{"line": 3, "name": "f", "filename": "/home/u/p/a.py"}]},
+                        frame_compile_id=n)
+            + record_line("artifact", {"name": "recompile_reasons"}, json.dumps([f"0/{n - 1}: x == {n}"]),
                         frame_compile_id=n)
         )  # fmt: skip
         pieces.append(event_line("E", "dynamo", 1.7e15 + n * 1000 + 500, compile_id))
     rows, lost, metadata = read("".join(pieces), tmp_path)
     assert sum(r["kind"] == "recompile" for r in rows) <= 200
-    assert sum(n for what, n in lost.items() if what.startswith("recompiles at")) == 2800
+    assert lost["recompiles at a.py:3"] == 2800
     assert metadata["counts"]["compiles_dropped"] >= 2800
 
 

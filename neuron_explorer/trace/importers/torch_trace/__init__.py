@@ -20,6 +20,7 @@ from .lines import Losses, records
 
 if TYPE_CHECKING:
     from ...compiles import Compiles
+    from ...paths import PathRules
     from .process import ProcessLog
 
 __all__ = ["IMPORTER", "TorchTrace"]
@@ -145,7 +146,8 @@ def _write(
 
     compiles = [compiles_of(log) for log in logs]
     kept = [n for n, c in enumerate(compiles) if c.compilations or c.limits or c.breaks]
-    report = _report(output, logs, compiles, losses, size)
+    rules = path_rules(compiles, files)
+    report = _report(output, logs, compiles, losses, size, rules)
     if not kept:
         lost = "; ".join(f"{s.number:,} {s.what}" for s in report.losses[:3])
         raise BadTraceError(
@@ -153,7 +155,6 @@ def _write(
         )
     compiles, ranks = [compiles[n] for n in kept], [ranks[n] for n in kept]
     begins = [c.start for one in compiles for c in one.compilations] + [x.time for one in compiles for x in one.limits]
-    rules = path_rules(compiles, files)
     made = compile_trace(
         [with_users_callers(one, rules) for one in compiles], rules, ranks=ranks, start_unix_ns=min(begins, default=0),
         observed=_observed(logs, compiles), not_observed="a TORCH_TRACE log tells of compilations only",
@@ -174,8 +175,9 @@ def _write(
 
 
 def _report(
-    output: Path, logs: list[ProcessLog], compiles: list[Compiles], losses: Losses, size: tuple[int, int]
-) -> ImportReport:
+    output: Path, logs: list[ProcessLog], compiles: list[Compiles], losses: Losses, size: tuple[int, int],
+    rules: PathRules,
+) -> ImportReport:  # fmt: skip
     read: Counter[str] = Counter()
     for one in compiles:
         read["compilations"] += len(one.compilations)
@@ -197,7 +199,7 @@ def _report(
     dropped: Counter[str] = Counter()
     unused: Counter[str] = Counter()
     for one, log in zip(compiles, logs, strict=True):
-        dropped.update(one.dropped)
+        dropped.update({_shown(what, rules): number for what, number in one.dropped.items()})
         unused.update(log.unused)
     skipped += [Skipped(what, number, "more than a trace keeps") for what, number in dropped.most_common(50)]
     if unused:
@@ -207,6 +209,13 @@ def _report(
         skipped.append(Skipped("records that are not used", unused.total(), why, harmless=True))
     notes = dict.fromkeys(note for one in compiles for note in one.notes)
     return ImportReport("torch_trace", output, size[0], size[1], dict(read), tuple(skipped), tuple(notes))
+
+
+def _shown(what: str, rules: PathRules) -> str:
+    """A name of something dropped, with the file in it as the trace shows it."""
+    head, at, place = what.partition(" at ")
+    file, _, line = place.rpartition(":")
+    return f"{head} at {rules.info(file).shown}:{line}" if at and file else what
 
 
 def _observed(logs: list[ProcessLog], compiles: list[Compiles]) -> dict[str, str | None]:
