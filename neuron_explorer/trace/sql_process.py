@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .query import configuration, setup_statements
 from .sniff import printable
 
 if TYPE_CHECKING:
@@ -244,6 +243,8 @@ def printable_lines(text: str) -> str:
 
 
 def _request(trace: Trace, statement: str, limits: Limits) -> dict[str, Any]:
+    from .query import configuration, setup_statements  # pyarrow with them, which the server loads later
+
     path = trace.path.absolute()
     return {
         "statement": statement,

@@ -138,3 +138,15 @@ def test_the_callback_says_what_is_wrong(ask):
     assert ask(None)["sql-done"]["data"]["state"] == "error"
     for name in ("broken", "stepless"):  # the second is not served by this app
         assert ask({"id": "k", "sql": "SELECT 1"}, name)["sql-done"]["data"]["state"] == "error"
+
+
+def test_the_page_loads_no_engine():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, neuron_explorer.ui.pages.sql, neuron_explorer.ui.pages.source; "
+        "print([m for m in ('pyarrow', 'duckdb', 'pandas', 'torch') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
