@@ -75,6 +75,8 @@ class TorchTrace:
             done += sum(_size(part) for part in group.parts)
         if progress is not None:
             progress(total, total)
+        order = sorted(range(len(logs)), key=lambda n: (ranks[n], logs[n].first))
+        logs, ranks = [logs[n] for n in order], [ranks[n] for n in order]
         return _write(path, output, logs, ranks, losses, files, (sum(len(g.parts) for g in found), total))
 
 

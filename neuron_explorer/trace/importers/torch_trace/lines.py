@@ -300,7 +300,7 @@ def _record(line: bytes, scanner: _Scanner, wanted: Callable[[str], bool], losse
 
 _EMPTY: Final = hashlib.md5(b"", usedforsecurity=False).hexdigest()
 _CONTEXT: Final = frozenset(
-    ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "has_payload", "subgraph_name")
+    ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "has_payload", "subgraph_name", "stack")
 )
 
 
