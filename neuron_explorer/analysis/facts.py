@@ -21,6 +21,7 @@ LOSS_COUNTS: Final[dict[str, str]] = {
     "late_ends": "events that ended after the recording stopped",
     "signatures_capped": "signatures not kept (too many)",
     "stacks_truncated": "stacks cut (too deep)",
+    "import_losses": "damaged records of the imported log",
     "compiles_dropped": "records of compilations beyond a bound or damaged",
 }
 """Counters of the recording that say what is missing, in words."""

@@ -95,6 +95,7 @@ _METADATA = {
     "attribution": "Time in operators, the part of it with a line, and both per attribution.",
     "custom_operators": "Operators of the trace that the program registered through `torch.library`, each with the "
     "device types that it has a kernel for (`\"\"`: one that runs on any).",
+    "import": "Imported traces: `format`, `files`, `bytes`, what was `read`, what was `skipped` and why, `notes`.",
     "recovered, finished": "Built by `recover`; the program ended the recording itself.",
     "settings": "What was asked of the recording.",
     "overhead": "`recording_ns_per_event` and `stop_ns`, null where not measured.",

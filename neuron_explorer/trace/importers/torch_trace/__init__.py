@@ -169,8 +169,10 @@ def _write(
     counts = document["counts"]
     torn = sum(losses.counts[k] for k in losses.counts if "cut at the end" in k)
     counts["torn_records"] = torn
-    foreign = losses.counts["lines that are no records"]
-    counts["quarantined"] += max(0, sum(losses.counts.values()) - torn - foreign)
+    untimely = losses.counts["timed events with an impossible time"]
+    untimely += losses.counts["timed events that end before they begin"]
+    counts["quarantined"] += untimely
+    counts["import_losses"] = sum(s.number for s in report.losses if s.what in losses.counts) - torn - untimely
     with TraceWriter(output, document) as writer:
         writer.write_rows(made.columns)
     return report
