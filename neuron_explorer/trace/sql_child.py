@@ -13,7 +13,6 @@ import decimal
 import json
 import math
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.trace import confine
@@ -44,8 +43,12 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
     confine.limit_writing()
     confine.limit_memory(request["memory"])
     # Before the connection makes its threads: they are confined as this one is.
-    confined = confine.limit_files([request["trace"], *_ABOUT_THE_MACHINE], request["listed"])
-    connection = duckdb.connect(":memory:", config=request["config"])
+    readable = [request["trace"], *_ABOUT_THE_MACHINE]
+    confined = confine.limit_files(readable, request["listed"]) if request["confine"] else False
+    try:
+        connection = duckdb.connect(":memory:", config=request["config"])
+    except (duckdb.Error, MemoryError) as error:
+        return {"not_started": _said(error)[0], "confined": confined}
     with contextlib.suppress(duckdb.Error):
         connection.execute("SET TimeZone = 'UTC'")  # the only one that is at hand, see above
     try:
@@ -174,7 +177,7 @@ def _characters(text: str, at: int | None) -> int | None:
     return len(raw[:at].decode("utf-8", "ignore"))
 
 
-def serve(arguments: Sequence[str] = ()) -> None:
+def serve() -> None:
     """Read the request, write the answer."""
     request = json.loads(sys.stdin.buffer.readline())
     answer = main(request)

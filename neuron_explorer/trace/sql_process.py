@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,8 @@ MOST_AT_ONCE: Final = 2
 
 FEWER: Final = "Ask for fewer events: a step, a kind, a line."
 
+_NOT_STARTED: Final = "not started"
+"""A release of DuckDB that wants files at its start which nobody foresaw."""
 _MIB: Final = 1 << 20
 _BOOT: Final = (
     "import sys; sys.path[:0] = sys.argv[1:]; from neuron_explorer.trace.sql_child import serve; serve()"
@@ -125,7 +127,10 @@ def run(trace: Trace, statement: str, *, limits: Limits = Limits(), key: str = "
         return Answer("busy", f"{MOST_AT_ONCE} queries are running already; wait for one of them, or cancel it.")
     try:
         with _registered(key) as running:
-            return _run(trace, statement, limits, running)
+            answer = _run(trace, statement, limits, running)
+            if answer.state == _NOT_STARTED:  # no statement was looked at yet
+                answer = _run(trace, statement, limits, running, confine=False)
+            return answer if answer.state != _NOT_STARTED else replace(answer, state="error")
     except OSError as error:
         return Answer("error", f"The query's process could not be started: {error.strerror or error}.")
     finally:
@@ -163,9 +168,9 @@ def _registered(key: str) -> Iterator[_Running]:
                 del _running[key]
 
 
-def _run(trace: Trace, statement: str, limits: Limits, running: _Running) -> Answer:
+def _run(trace: Trace, statement: str, limits: Limits, running: _Running, *, confine: bool = True) -> Answer:
     began = time.monotonic()
-    request = json.dumps(_request(trace, statement, limits)).encode() + b"\n"
+    request = json.dumps({**_request(trace, statement, limits), "confine": confine}).encode() + b"\n"
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _BOOT, *_import_paths()],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -212,6 +217,9 @@ def _answer(trace: Trace, raw: bytes, code: int, limits: Limits, seconds: float)
     except ValueError:
         return Answer("error", _why_ended(code, limits), seconds=seconds)
     confined = bool(said.get("confined"))
+    if said.get("not_started"):
+        message = f"DuckDB does not start: {printable_lines(said['not_started'])}"
+        return Answer(_NOT_STARTED, message, seconds=seconds, confined=confined)
     if said.get("error"):
         message = printable_lines(said["error"]).replace(os.fspath(trace.path.absolute()), trace.path.name)
         return Answer("error", message, said.get("position"), seconds=seconds, confined=confined)

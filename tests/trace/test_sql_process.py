@@ -144,7 +144,7 @@ def test_the_kernel_keeps_files_away_even_from_a_statement_that_passes(trace, tm
         pytest.skip("this kernel has no Landlock")
     (tmp_path / "a.csv").write_text("a\n1\n")
     request = sql_process._request(trace, f"SELECT * FROM read_csv('{tmp_path}/a.csv')", SMALL)
-    request["setup"] = ["SET errors_as_json=true"]
+    request.update(setup=["SET errors_as_json=true"], confine=True)
     code = (
         "import sys, json; sys.path[:0] = json.loads(sys.argv[1]); import neuron_explorer.trace.sql_child as c; "
         "c.refusal = lambda *a: None; c.serve()"
@@ -244,6 +244,32 @@ def test_a_process_that_cannot_start_is_said(trace, monkeypatch):
     answer = run(trace, "SELECT 1", limits=SMALL)
     assert answer.state == "error"
     assert "could not be started" in answer.message
+
+
+def test_an_engine_that_wants_unforeseen_files_still_starts(trace, monkeypatch):
+    asked = []
+    real = sql_process._run
+
+    def run_once(*args, confine=True):
+        asked.append(confine)
+        if confine:
+            return sql_process.Answer(sql_process._NOT_STARTED, "wants a file")
+        return real(*args, confine=False)
+
+    monkeypatch.setattr(sql_process, "_run", run_once)
+    answer = run(trace, "SELECT 1 AS a", limits=SMALL)
+    assert (answer.state, answer.confined, asked) == ("done", False, [True, False])
+    monkeypatch.setattr(sql_process, "_run", lambda *a, **k: sql_process.Answer(sql_process._NOT_STARTED, "wants"))
+    assert run(trace, "SELECT 1", limits=SMALL).state == "error"
+
+
+def test_an_engine_that_does_not_start_is_said(trace, monkeypatch):
+    real = sql_process._request
+    broken = lambda *a: {**real(*a), "config": {"no_such_setting": "1", "memory_limit": "1GB"}}  # noqa: E731
+    monkeypatch.setattr(sql_process, "_request", broken)
+    answer = run(trace, "SELECT 1", limits=SMALL)
+    assert answer.state == "error"
+    assert "DuckDB does not start" in answer.message
 
 
 def test_no_process_is_left_behind(trace):
