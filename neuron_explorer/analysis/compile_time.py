@@ -102,7 +102,7 @@ def _thread_events(trace: Trace, lane: int, first: int, last: int) -> _Events:
 
 def _without_work(events: _Events, start: int, stop: int) -> list[tuple[int, int]]:
     """The interval without what the thread ran inside it."""
-    low, high = np.searchsorted(events.start, [start, stop])
+    low, high = int(np.searchsorted(events.start, start)), int(np.searchsorted(events.start, stop))
     found, at = [], start
     for position in (np.flatnonzero(events.works[low:high]) + low).tolist():
         if events.start[position] > at:
