@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from neuron_explorer.analysis.alert_thresholds import SEVERITIES
+from neuron_explorer.analysis.compile_events import user_function
 
 KINDS: Final[dict[str, str]] = {
     "recompile": "A function was compiled again.",
@@ -145,7 +146,8 @@ def with_ids(alerts: Iterable[Alert]) -> list[Alert]:
     numbered: list[Alert] = []
     for alert in sorted(alerts, key=lambda a: (a.file, a.line)):
         variable = alert.source or (_stable(alert.guard) if alert.kind == "graph_break" else "")
-        base = alert_id(alert.kind, alert.cause, alert.file, alert.function, variable)
+        # The name of what goes on after a break holds the line of the break.
+        base = alert_id(alert.kind, alert.cause, alert.file, user_function(alert.function), variable)
         seen[base] = seen.get(base, 0) + 1
         name = base if seen[base] == 1 else f"{base}-{seen[base]}"
         title = alert.title[:1].upper() + alert.title[1:] if alert.title.startswith("the ") else alert.title

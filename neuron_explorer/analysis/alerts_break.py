@@ -101,7 +101,7 @@ def _alert(
         break_advice(f"{reason} {last.text('explanation')}", kind, code, where, last.texts("hints")),
         last.file,
         last.line,
-        last.function,
+        user_function(last.function),
         cause=kind,
         guard=reason,
         caller_file=caller[0],

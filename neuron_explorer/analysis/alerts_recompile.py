@@ -46,7 +46,7 @@ _NO_SOURCE: Final = {
 def recompile_alerts(events: CompileEvents) -> list[Alert]:
     """One alert for each place and reason."""
     groups: dict[tuple[str, int, str, str, str], list[Row]] = {}
-    for row in _once(events.recompiles):
+    for row in _once(events):
         key = (row.file, row.line, row.function or row.name, cause_of(row), row.text("source"))
         groups.setdefault(key, []).append(row)
     dropped: dict[tuple[str, int], int] = {}
@@ -70,21 +70,29 @@ def cause_of(row: Row) -> str:
     return cause if cause in CAUSES else "no_reason" if not cause else "other"
 
 
-def _once(rows: Iterable[Row]) -> list[Row]:
+def _once(events: CompileEvents) -> list[Row]:
     """Attempts at one compilation count once; the last says how it ended."""
-    kept: dict[tuple[int, str], Row] = {}
+    kept: dict[int, Row] = {}
     others: list[Row] = []
-    for row in rows:
-        if row.compile_id:
-            kept[row.process, row.compile_id] = row
+    for row in events.recompiles:
+        group = group_of(events, row)
+        if group >= 0:
+            kept[group] = row
         else:
             others.append(row)
     return sorted([*kept.values(), *others], key=lambda r: (r.start, r.id))
 
 
+def group_of(events: CompileEvents, recompile: Row) -> int:
+    """Position in ``events.groups`` of the compilation that a recompile row is about, -1 for none."""
+    inner = events.of_recompile.get(recompile.id)
+    return events.group_of.get(inner.id, -1) if inner else -1
+
+
 def cost_of(events: CompileEvents, row: Row) -> int:
     """What a recompilation cost: itself, its other attempts, and the backward that was compiled for it."""
-    same = [(r.start, r.start + r.cost) for r in events.by_compile_id.get((row.process, row.compile_id), ())]
+    group = group_of(events, row)
+    same = [(r.start, r.start + r.cost) for r in (events.groups[group] if group >= 0 else ())]
     total, reached = 0, 0
     for start, stop in sorted([*same, (row.start, row.start + row.cost)]):
         total += max(stop - max(start, reached), 0)

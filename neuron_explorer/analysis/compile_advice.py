@@ -335,7 +335,8 @@ def break_advice(reason: str, kind: str, code: str, place: str, hints: list[str]
     """The advice for a graph break, from what caused it."""
     text = f"{kind} {reason} {code}".lower()
     at = f" at {place}" if place else ""
-    if re.search(r"\bprint\b|\blogging\b|logger|warnings\.warn", text):
+    # Torch mentions print and warn as examples, in parentheses, where another function is meant.
+    if re.search(r"\bprint\b|\blogging\b|logger|warnings\.warn", re.sub(r"\(e\.g\..*?\)", "", text)):
         return (
             f"Remove the print or log{at} from the compiled function, or keep it out with "
             "`if not torch.compiler.is_compiling():`."

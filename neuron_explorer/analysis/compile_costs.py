@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from neuron_explorer.analysis import quantity as q
-from neuron_explorer.analysis.alerts_recompile import cause_of
+from neuron_explorer.analysis.alerts_recompile import cause_of, group_of
 from neuron_explorer.analysis.compile_events import (
     IS_PHASE,
     CompileEvents,
@@ -32,6 +32,12 @@ CACHED_PHASES: Final = ("lowering", "code_generation", "kernel_compile", "autotu
 
 FIRST: Final = "first"
 """The cause of what was compiled for the first time."""
+
+ANEW: Final = "anew"
+"""Of what was compiled again from nothing: after ``torch._dynamo.reset()``."""
+
+NOT_KEPT: Final = "not kept"
+"""Of what was compiled again, where the recording holds no reason any more."""
 
 
 @dataclass(frozen=True)
@@ -117,30 +123,24 @@ def compile_costs(trace: Trace, *, events: CompileEvents | None = None) -> Compi
     """The costs. ``events``: read already."""
     found = events or compile_events(trace)
     rows = _outermost(found.compiles)
-    recompiled = {(r.process, r.compile_id): cause_of(r) for r in found.recompiles if r.compile_id}
     total = sum(r.cost for r in rows)
     wall = union_ns((r.start, r.start + r.cost) for r in [*found.compiles, *found.eager])
+    why = _causes_of(found)
     causes: dict[str, list[int]] = {}
-    seen: dict[tuple[int, str], str] = {}
+    for number in {found.group_of[r.id] for r in rows}:
+        causes.setdefault(why[number], [0, 0])[0] += 1
     for row in rows:
-        key = (row.process, row.compile_id)
-        cause = recompiled.get(key) or ("not kept" if row.number("nth") > 1 and _of_frame(row) else FIRST)
-        entry = causes.setdefault(cause, [0, 0])
-        # A backward belongs to the compilation of its forward, and attempts to the one that succeeded.
-        if not row.compile_id or key not in seen:
-            entry[0] += 1
-        seen[key] = cause
-        entry[1] += row.cost
+        causes[why[found.group_of[row.id]]][1] += row.cost
     recompile_ns = sum(ns for cause, (_, ns) in causes.items() if cause != FIRST)
-    functions = _functions(rows, total)
+    functions = _functions(found, rows, why, total)
     phases = _phases(trace, total)
     caches = _caches(found.compiles)
     cached = _cached(trace, found.compiles)
     return CompileCosts(
         observed=found.observed,
         reason=found.reason,
-        compiles=_distinct(rows),
-        recompiles=_distinct(found.recompiles) + sum(max(r.number("count"), 0) for r in found.dropped),
+        compiles=sum(count for count, _ in causes.values()),
+        recompiles=sum(count for cause, (count, _) in causes.items() if cause != FIRST),
         failed=sum(r.text("outcome") == "failed" for r in found.compiles),
         restarted=sum(r.text("outcome") == "restarted" for r in found.compiles),
         cost_ns=total,
@@ -189,16 +189,22 @@ def _outermost(rows: Iterable[Row]) -> list[Row]:
     return kept
 
 
-def _distinct(rows: Iterable[Row]) -> int:
-    """Compilations, each once however many attempts it took."""
-    return len({(r.process, r.compile_id or str(r.id)) for r in rows})
+def _causes_of(events: CompileEvents) -> list[str]:
+    """Why each of ``events.groups`` was compiled."""
+    told = {group_of(events, r): cause_of(r) for r in events.recompiles}
+    found = []
+    for number, group in enumerate(events.groups):
+        first = group[0]
+        if number in told:
+            found.append(told[number])
+        elif first.number("nth") <= 1 or first.text("trigger") not in ("", "forward"):
+            found.append(FIRST)
+        else:
+            found.append(ANEW if first.compile_id.endswith("/0") else NOT_KEPT)
+    return found
 
 
-def _of_frame(row: Row) -> bool:
-    return row.text("trigger") in ("", "forward")
-
-
-def _functions(rows: Iterable[Row], total: int) -> tuple[FunctionCost, ...]:
+def _functions(events: CompileEvents, rows: Iterable[Row], why: list[str], total: int) -> tuple[FunctionCost, ...]:
     groups: dict[tuple[str, int, str], list[Row]] = {}
     began: dict[tuple[str, str], int] = {}
     for row in rows:
@@ -214,15 +220,14 @@ def _functions(rows: Iterable[Row], total: int) -> tuple[FunctionCost, ...]:
     found = []
     for (file, line, function), mine in groups.items():
         cost = sum(r.cost for r in mine)
-        ids = {(r.process, r.compile_id or str(r.id)) for r in mine}
-        first = {(r.process, r.compile_id) for r in mine if r.number("nth") <= 1}
+        compilations = {events.group_of[r.id] for r in mine}
         found.append(
             FunctionCost(
                 file,
                 line,
                 function,
-                len(ids),
-                len({i for i in ids if "/" in i[1]} - first),
+                len(compilations),
+                sum(why[n] != FIRST for n in compilations),
                 sum(r.text("outcome") == "failed" for r in mine),
                 cost,
                 cost / total if total else 0.0,

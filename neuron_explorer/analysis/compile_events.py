@@ -104,18 +104,31 @@ class CompileEvents:
     truncated: bool
 
     @cached_property
-    def by_compile_id(self) -> dict[tuple[int, str], list[Row]]:
-        """Compilations of a process by compile id: attempts, and the backward that belongs to it."""
-        found: dict[tuple[int, str], list[Row]] = {}
+    def groups(self) -> list[list[Row]]:
+        """Compilations with all that belongs to each: its attempts, and the backward compiled for it.
+
+        Ids alone do not tell: after ``torch._dynamo.reset()`` they begin anew.
+        """
+        found: list[list[Row]] = []
+        latest: dict[tuple[int, str], list[Row]] = {}
         for row in self.compiles:
-            if row.compile_id:
-                found.setdefault((row.process, row.compile_id), []).append(row)
+            group = latest.get((row.process, row.compile_id)) if row.compile_id else None
+            later = group is not None and (
+                row.text("trigger") == "backward"
+                or group[-1].text("outcome") == "restarted"
+                or row.number("attempt") > max(r.number("attempt") for r in group)
+            )
+            if group is not None and later:
+                group.append(row)
+            else:
+                found.append([row])
+                latest[row.process, row.compile_id] = found[-1]
         return found
 
     @cached_property
-    def by_id(self) -> dict[int, Row]:
-        """Compilations by event id."""
-        return {row.id: row for row in self.compiles}
+    def group_of(self) -> dict[int, int]:
+        """Position in ``groups`` of each compilation, by its event id."""
+        return {row.id: n for n, group in enumerate(self.groups) for row in group}
 
     @cached_property
     def of_recompile(self) -> dict[int, Row]:

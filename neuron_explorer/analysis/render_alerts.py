@@ -162,7 +162,8 @@ def _sentences(costs: Mapping[str, Any]) -> list[str]:
 
 
 def _cause(cause: str) -> str:
-    return "the first time" if cause == "first" else cause.replace("_", " ")
+    words = {"first": "the first time", "anew": "anew after a reset", "not kept": "again, reasons not kept"}
+    return words.get(cause, cause.replace("_", " "))
 
 
 def alerts_markdown(data: Mapping[str, Any]) -> list[str]:

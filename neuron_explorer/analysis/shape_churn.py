@@ -217,16 +217,19 @@ def _alert(group: list[_Line], events: CompileEvents, stepped: bool, seen: bool)
     cost = sum(n.cost_ns for n in needs)
     share = events.share(cost)
     sizes, growing = _sizes(first)
-    ragged = stepped and len(steps) == 1
+    number = _number(first)
+    ragged = stepped and len(steps) == 1 and not number
+    if number:
+        sizes, growing = number, False
     if ragged:
         severity = limits.severity(cost, share, 1)
         title = f"Step {steps[0]} needed {q.plural(len(needs), 'new artifact')}: shapes differ from the other steps"
     else:
         many = len(needs) >= limits.HIGH_CHURN and (not stepped or len(steps) >= limits.CHURN_STEPS)
         severity = limits.severity(cost, share, 1, least="high" if many else "medium")
-        how = "grow" if growing else "change"
+        what = "Whole numbers change" if number else "Shapes grow" if growing else "Shapes change"
         when = f"in {len(steps)} late steps" if stepped else "again and again"
-        title = f"Shapes {how} at {plain(short_file(first.file), 60)}:{first.line}: {len(needs):,} new artifacts {when}"
+        title = f"{what} at {plain(short_file(first.file), 60)}:{first.line}: {len(needs):,} new artifacts {when}"
     name = first.needs[-1].name
     parts = [f"{plain(name, 60)} met {sizes}" if sizes else plain(name, 60)]
     if len(group) > 1:
@@ -242,11 +245,11 @@ def _alert(group: list[_Line], events: CompileEvents, stepped: bool, seen: bool)
         severity,
         title,
         "; ".join(parts) + ".",
-        _advice(first, ragged, growing),
+        _advice(first, ragged, growing) if not number else _number_advice(first),
         first.file,
         first.line,
         first.function,
-        cause="ragged" if ragged else "growing" if growing else "varying",
+        cause="number" if number else "ragged" if ragged else "growing" if growing else "varying",
         source=name,
         expected=_first_size(sizes),
         actual=_last_size(sizes),
@@ -281,6 +284,29 @@ def _advice(line: _Line, ragged: bool, growing: bool) -> str:
             "bucket sizes."
         )
     return f"Pad the inputs of {at} to a fixed size, or to a few bucket sizes, so that the artifacts are found again."
+
+
+def _number_advice(line: _Line) -> str:
+    at = f"{plain(short_file(line.file), 60)}:{line.line}"
+    return (
+        f"A whole number that changes is part of the operator at {at}, which is compiled for each: keep it in a tensor "
+        "on the device and count there (position += 1, say), or pass a float where that will do."
+    )
+
+
+def _number(line: _Line) -> str:
+    """The whole number that differs where the shapes do not, in order of time; "" where shapes do."""
+    needs = [n for n in line.needs if n.name == line.needs[-1].name]
+    words = [n.shapes.split() for n in needs[:64]]
+    if len(words) < 2 or len({len(w) for w in words}) != 1:
+        return ""
+    differing = [position for position, found in enumerate(zip(*words, strict=True)) if len(set(found)) > 1]
+    if len(differing) != 1:
+        return ""
+    values = [w[differing[0]] for w in words]
+    if not all(re.fullmatch(r"-?\d{1,19}", value) for value in values):
+        return ""
+    return " → ".join(values if len(values) <= 6 else [*values[:4], "…", values[-1]])
 
 
 def _sizes(line: _Line) -> tuple[str, bool]:

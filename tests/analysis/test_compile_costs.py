@@ -261,3 +261,14 @@ def test_an_alert_is_a_finding():
     found = summary(trace_of(rows))["findings"]
     assert found[0]["key"] == "alert_recompile" and found[0]["alert"] and found[0]["line"] == 3
     assert "mark_dynamic" in found[0]["evidence"]
+
+
+def test_after_a_reset_ids_begin_anew():
+    rows = [
+        compilation(0, 10 * MS),
+        compilation(SECOND, 20 * MS, nth=2),  # again 0/0, and no guard failed
+        compilation(SECOND + 50 * MS, 5 * MS, trigger="backward", nth=2),
+    ]
+    costs = compile_costs(trace_of(rows))
+    assert (costs.compiles, costs.recompiles, costs.cold_start_ns) == (2, 1, 10 * MS)
+    assert {(c.cause, c.count, c.cost_ns) for c in costs.causes} == {("first", 1, 10 * MS), ("anew", 1, 25 * MS)}
