@@ -137,11 +137,18 @@ def _streams(native: ModuleType) -> dict[str, Any]:
                 return super().__new__(cls, **kwargs)
             return super().__new__(cls, device=torch.device("neuron", _index(device, native)), priority=priority)
 
-    class Event(torch.Event):
-        """An event; ``elapsed_time`` is the host's time between two records."""
+    class AnyEvent(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, torch.Event) and instance.device.type == "neuron"
+
+    class Event(metaclass=AnyEvent):
+        """An event; ``elapsed_time`` is the host's time between two records.
+
+        Makes a ``torch.Event``: torch's methods that take an event refuse a subclass.
+        """
 
         def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Any:
-            return super().__new__(cls, device="neuron", enable_timing=enable_timing)
+            return torch.Event(device="neuron", enable_timing=enable_timing)
 
     def current_stream(device: Any = None) -> torch.Stream:
         return torch.accelerator.current_stream(torch.device("neuron", _index(device, native)))

@@ -105,3 +105,14 @@ def check_enabling_again():
 
     assert emulator.enable(devices=7) is emulator.enabled()
     assert torch.neuron.device_count() == 2
+
+
+def check_memory_that_was_taken_away():
+    x = torch.ones(4, device=DEVICE)
+    part = x[2:]
+    x.untyped_storage().resize_(8)
+    for call in (lambda: x + 1, x.cpu, lambda: torch.lgamma(x), lambda: part.add_(1), lambda: x.copy_(torch.ones(4))):
+        assert "memory of a tensor is gone" in refused(call)
+    assert (x[:2] + 1).sum().item() == 4
+    x.untyped_storage().resize_(16)
+    assert x.fill_(2).sum().item() == 8

@@ -50,9 +50,18 @@ c10::Storage HostView::host_storage(const at::Tensor& t, bool written) {
   return host;
 }
 
+// A program may take the memory from a tensor that it still holds (``storage.resize_(0)``).
+static void check_memory(const at::Tensor& t) {
+  if (t.numel() == 0) return;
+  size_t needed = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize(), t.storage_offset());
+  TORCH_CHECK(needed <= t.storage().nbytes(), "neuron: the memory of a tensor is gone: it needs ", needed,
+              " bytes, and its storage was resized to ", t.storage().nbytes());
+}
+
 at::Tensor HostView::to_host(const at::Tensor& t, bool written) {
   if (!is_neuron(t)) return t;
   see(t.device());
+  if (reads_) check_memory(t);
   if (size_t i = device_tensors_.find(t.unsafeGetTensorImpl()); i != Positions::kNone) {
     if (written) host_storage(t, true);
     return tensors_[i].host;

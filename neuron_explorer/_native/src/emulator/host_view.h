@@ -47,8 +47,8 @@ class Positions {
 class HostView {
  public:
   // With `copy` the bytes travel, as they do when the device falls back to the CPU; without,
-  // the CPU works on the device's memory.
-  explicit HostView(bool copy) : copy_(copy) {}
+  // the CPU works on the device's memory. `reads`: the memory is used, not only described.
+  explicit HostView(bool copy, bool reads = true) : copy_(copy), reads_(reads) {}
 
   at::Tensor to_host(const at::Tensor& t, bool written = false);
   at::Tensor to_device(const at::Tensor& t);
@@ -83,7 +83,7 @@ class HostView {
   void remember(StoragePair pair);
   void finish_storage(StoragePair& s);
 
-  bool copy_;
+  bool copy_, reads_;
   bool has_device_ = false;
   c10::Device device_{kNeuron, 0};
   std::vector<StoragePair> storages_;

@@ -195,8 +195,8 @@ static void copy_between_devices(Stack* stack, size_t first, size_t count) {
 // The work of one call: the arguments on the host, the CPU's kernel, the results on the device.
 class Call {
  public:
-  Call(const c10::OperatorHandle& op, const OpInfo& info, c10::ArrayRef<c10::IValue> arguments, bool copy)
-      : op_(op), info_(info), arguments_(arguments), copy_(copy), view_(copy) {
+  Call(const c10::OperatorHandle& op, const OpInfo& info, c10::ArrayRef<c10::IValue> arguments, bool copy, bool reads)
+      : op_(op), info_(info), arguments_(arguments), copy_(copy), view_(copy, reads) {
     // A device tensor anywhere decides the device before host tensors are complained about.
     for (const c10::IValue& v : arguments)
       each_tensor(v, [&](const at::Tensor& t) {
@@ -283,7 +283,8 @@ static void run(const c10::OperatorHandle& op, Stack* stack, Way way) {
   if (info.is_copy) return copy_between_devices(stack, first, count);
   c10::ArrayRef<c10::IValue> arguments(stack->data() + first, count);
   if (way == Way::kNative) use_artifact(info.name, arguments);
-  Call call(op, info, arguments, way == Way::kFallback);
+  bool reads = way != Way::kMetadata || info.name == "aten::_local_scalar_dense";
+  Call call(op, info, arguments, way == Way::kFallback, reads);
   if (way == Way::kFallback) {
     uint64_t there = call.bytes_to_host(), back = 0;
     {
