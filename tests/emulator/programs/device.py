@@ -88,6 +88,12 @@ def check_streams_and_events():
         assert n.current_stream() == mine
     assert n.current_stream() == n.default_stream()
     n.Event(enable_timing=True).record(mine)
+    start, end = n.Event(enable_timing=True), n.Event(enable_timing=True)
+    start.record()
+    end.record(mine)
+    assert start.elapsed_time(end) >= 0
+    assert isinstance(start, n.Event) and not isinstance(mine, n.Event)
+    assert mine.record_event(n.Event()) is not None
     mine.record_event()
     torch.ones(3, device=DEVICE).record_stream(mine)
     n.synchronize()
