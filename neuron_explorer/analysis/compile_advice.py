@@ -53,7 +53,7 @@ def _size(case: Case) -> str:
     tensor = tensor_of(case.source) or "the input"
     if re.fullmatch(r"args\[\d\]", tensor):  # torch's own wrapper has no names for what it is given
         tensor = f"{_ORDINALS[int(tensor[5])]} argument"
-    if re.search(r"\b(?:self\.)?\w*(?:weight|bias)\b", tensor.rsplit(".", 1)[-1]):
+    if re.search(r"\.\w*(?:weight|bias)$", tensor):
         return (
             f"The parameter `{tensor}` has another size than before: compile after the model has its final shape, "
             "or compile each model of its own (one torch.compile call for each)."
@@ -75,15 +75,14 @@ def _size(case: Case) -> str:
         )
     grows = _counts_up(case.values)
     if grows and not (case.dynamic_allowed and case.dimension >= 0 and not case.dynamic_tried):
-        more = (
-            "" if case.dynamic_allowed else ", and give torch.compile dynamic=False: this backend compiles every size"
-        )
+        more = "" if case.dynamic_allowed or case.dynamic_off else ", and give torch.compile dynamic=False"
+        more += "" if case.dynamic_allowed else ": this backend compiles every size"
         return f"`{tensor}` grows with every call{_at(case)}: pad it to its full length, or to a few sizes{more}."
     buckets = f"Pad `{tensor}`{_dim(case)} to a fixed size, or to a few bucket sizes, before the call{_at(case)}"
     if not case.dynamic_allowed:
         return (
-            f"{buckets}, and give torch.compile dynamic=False: this backend compiles for fixed shapes, "
-            "so a dynamic dimension would fail, not help."
+            f"{buckets}{'' if case.dynamic_off else ', and give torch.compile dynamic=False'}: this backend compiles "
+            "for fixed shapes, so a dynamic dimension would fail, not help."
         )
     if case.dynamic_tried:
         return (
@@ -202,6 +201,11 @@ def _python_value(case: Case) -> str:
             f"{name} is sometimes None and sometimes not: pass a tensor always (a mask of ones, say), "
             f"or keep the two ways as two calls{_at(case)}. Two compilations are then all there will be."
         )
+    if kind == "type":
+        return (
+            f"{name} comes with several types: pass one type at each call{_at(case)}, a tensor if it is a number "
+            "that changes."
+        )
     if kind in ("switch", "text"):
         return (
             f"{name} chooses between ways through the code, and each is compiled once: keep the set of values small, "
@@ -231,7 +235,9 @@ def _kind_of(expected: str) -> str:
         return "presence"
     if expected in ("None", "not None", "a tensor", "torch.Tensor"):
         return "none"
-    if expected in ("True", "False", "a bool") or expected.startswith(("type ", "torch.")):
+    if expected.startswith("type "):
+        return "type"
+    if expected in ("True", "False", "a bool") or expected.startswith("torch."):
         return "switch"
     if expected[:1] in "'\"":
         return "text"

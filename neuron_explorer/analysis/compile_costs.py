@@ -40,6 +40,16 @@ NOT_KEPT: Final = "not kept"
 """Of what was compiled again, where the recording holds no reason any more."""
 
 
+_LABELS: Final = {
+    FIRST: "the first time", ANEW: "anew after a reset", NOT_KEPT: "again, reason not kept",
+}  # fmt: skip
+
+
+def cause_label(cause: str) -> str:
+    """A cause of ``CauseCost`` in words."""
+    return _LABELS.get(cause, cause.replace("_", " "))
+
+
 @dataclass(frozen=True)
 class FunctionCost:
     """A function's compilations. ``recompiles``: those that were not the first; times in ns.

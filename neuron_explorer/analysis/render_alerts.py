@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis import quantity as q
+from neuron_explorer.analysis.compile_costs import cause_label
 from neuron_explorer.analysis.markdown import code, escaped, markdown_table
 from neuron_explorer.analysis.plain import plain, short_file
 
@@ -145,7 +146,7 @@ def _sentences(costs: Mapping[str, Any]) -> list[str]:
     phases = [f"{p['label']} {q.duration(p['self_ns'])}" for p in costs["phases"][:6] if p["self_ns"] > 0]
     if phases:
         lines.append("Where: " + ", ".join(phases) + ".")
-    causes = [f"{_cause(c['cause'])} {q.duration(c['cost_ns'])} ({c['count']})" for c in costs["causes"]]
+    causes = [f"{cause_label(c['cause'])} {q.duration(c['cost_ns'])} ({c['count']})" for c in costs["causes"]]
     if len(causes) > 1:
         lines.append("Why: " + ", ".join(causes) + ".")
     cache = [
@@ -159,11 +160,6 @@ def _sentences(costs: Mapping[str, Any]) -> list[str]:
         cold += f" A warm cache would save {q.duration(costs['cached_ns'])} of this run's."
     lines.append(f"{cold} {costs['assumption']}")
     return lines
-
-
-def _cause(cause: str) -> str:
-    words = {"first": "the first time", "anew": "anew after a reset", "not kept": "again, reasons not kept"}
-    return words.get(cause, cause.replace("_", " "))
 
 
 def alerts_markdown(data: Mapping[str, Any]) -> list[str]:

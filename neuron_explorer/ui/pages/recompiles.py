@@ -11,7 +11,7 @@ from dash import html
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alert import Alert, Alerts
 from neuron_explorer.analysis.alerts import alerts
-from neuron_explorer.analysis.compile_costs import CompileCosts, compile_costs
+from neuron_explorer.analysis.compile_costs import CompileCosts, cause_label, compile_costs
 from neuron_explorer.analysis.compile_marks import Strip, compile_marks
 from neuron_explorer.analysis.compiled_lines import CompiledLines, compiled_lines
 from neuron_explorer.analysis.plain import plain
@@ -195,7 +195,7 @@ def _parts(costs: CompileCosts) -> html.Section:
         ]  # fmt: skip
         said += [bar, html.Div(legend, className="stack-legend")]
     causes = [
-        [c.cause.replace("_", " ") if c.cause != "first" else "the first time", q.count(c.count),
+        [cause_label(c.cause), q.count(c.count),
          q.duration(c.cost_ns), q.share(c.share)]
         for c in costs.causes
     ]  # fmt: skip
