@@ -212,10 +212,10 @@ def _is_condition(expected: str) -> bool:
 
 
 def _is_last_batch(events: CompileEvents, row: Row) -> bool:
-    """The smaller size came late, after calls with the full one, and is smaller."""
+    """The smaller size came after calls with the full one: in a late step, or outside of steps."""
     expected, actual = row.text("expected"), row.text("actual")
     smaller = expected.isdecimal() and actual.isdecimal() and int(actual) < int(expected)
-    return smaller and row.step >= limits.LATE_STEP
+    return smaller and (row.step < 0 or row.step >= limits.LATE_STEP)
 
 
 def _occurrence(events: CompileEvents, row: Row) -> Occurrence:

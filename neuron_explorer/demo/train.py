@@ -48,6 +48,17 @@ def loss_of(model: GPT, batch: Tensor) -> Tensor:
     return functional.cross_entropy(logits.flatten(0, 1), batch[:, QUESTION:].flatten())
 
 
+@torch.no_grad()
+def held_out_loss(model: GPT, sums: Sums, batch_size: int, device: str) -> float:
+    """The mean loss on sums that were not learnt from, computed by a compiled function.
+
+    The last batch is smaller than the others, so the function is compiled a second time for it.
+    """
+    compiled = torch.compile(loss_of, backend="neuron" if device == "neuron" else "aot_eager", dynamic=False)
+    losses = [compiled(model, batch.to(device)) * len(batch) for batch in DataLoader(sums, batch_size)]
+    return torch.stack(losses).sum().item() / len(sums)
+
+
 def accuracy(model: GPT, sums: Sums, device: str) -> float:
     """The part of ``sums`` that the model gets right."""
     batch = torch.stack([sums[i] for i in range(len(sums))]).to(device)
@@ -79,6 +90,8 @@ def main() -> None:
             guess = decode(model.generate(question, 4, drawn=True)[0])
             print(f"step {step:4}  loss {loss.item():.3f}  a guess: {guess}")
 
+    unseen = held_out_loss(model, Sums(2 * options.batch + options.batch // 2, seed=3), options.batch, options.device)
+    print(f"loss on sums it has not seen: {unseen:.3f}")
     right = accuracy(model, Sums(64, seed=2), options.device)
     print(f"it says {decode(model.generate(question, 4)[0])}  ({right:.0%} of new sums are right)")
 
