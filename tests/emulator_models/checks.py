@@ -41,18 +41,24 @@ def gpt2() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
     return GPT2LMHeadModel(config), {"input_ids": tokens(), "labels": tokens()}
 
 
-def mixtral() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+def mixtral(**options: object) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    """With transformers' default way to compute experts, which counts tokens with `histc` of integers."""
     from transformers import MixtralConfig, MixtralForCausalLM
 
     config = MixtralConfig(
         vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2,
-        max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0,
-        # The grouped way, and the loss of the router, count with `histc` of int32 where the device
-        # is not the CPU: the CPU's arithmetic has `histc` for floating point only.
-        experts_implementation="eager",
+        max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0, **options,
     )  # fmt: skip
     return MixtralForCausalLM(config), {"input_ids": tokens(), "labels": tokens()}
+
+
+def mixtral_with_the_routers_loss() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    return mixtral(output_router_logits=True, router_aux_loss_coef=0.5)
+
+
+def mixtral_with_a_loop_over_experts() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    return mixtral(experts_implementation="eager")
 
 
 def whisper() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
@@ -171,7 +177,11 @@ def check_gpt2_generates():
 
 
 def check_mixtral_trains():
-    trains_alike(mixtral)
+    trains_alike(mixtral_with_the_routers_loss)
+
+
+def check_mixtral_trains_with_a_loop_over_experts():
+    trains_alike(mixtral_with_a_loop_over_experts)
 
 
 def check_mixtral_generates():
@@ -199,20 +209,84 @@ def check_gpt2_moves_with_its_shared_weight():
     assert shared == same_kind
 
 
-def compiles_alike(make: Callable[[], tuple[torch.nn.Module, dict[str, torch.Tensor]]]) -> None:
+def compiles_alike(make: Callable[[], tuple[torch.nn.Module, dict[str, torch.Tensor]]], **options: object) -> None:
+    """A training step of the compiled model: its loss, gradients and update."""
+    torch._dynamo.reset()
     torch.manual_seed(0)
     model, batch = make()
     here = step(copy.deepcopy(model), batch, "cpu")
     own = moved(model, "neuron")
-    own.compile(backend="neuron")
+    own.compile(backend="neuron", dynamic=False, **options)
+    before = compiled_graphs()
     there = step(own, batch, "neuron")
-    for expected, found in zip(here, there, strict=True):
-        torch.testing.assert_close(found, expected, **SMALL)
+    assert compiled_graphs() >= before + 2, "a forward and a backward graph at least"
+    for what, expected, found in zip(("loss", "logits", "gradients", "state"), here, there, strict=True):
+        torch.testing.assert_close(found, expected, **SMALL, msg=lambda text, what=what: f"{what}: {text}")
+
+
+def generates_alike_compiled(make: Callable[[], tuple[torch.nn.Module, dict[str, torch.Tensor]]]) -> None:
+    """Tokens of the compiled model: a cache of constant size, so that one token is one shape."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model, batch = make()
+    model.eval()
+    prompt = {key: value for key, value in batch.items() if key != "labels"}
+    if "input_ids" in prompt:
+        prompt["attention_mask"] = torch.ones_like(prompt["input_ids"])
+        prompt["attention_mask"][1, :3] = 0
+    expected = copy.deepcopy(model).generate(**prompt, max_new_tokens=4, do_sample=False)
+    own = moved(model, "neuron")
+    own.forward = torch.compile(own.forward, backend="neuron", dynamic=False)
+    own.generate(**placed(prompt, "neuron"), max_new_tokens=4, do_sample=False, cache_implementation="static")
+    before = compiled_graphs()
+    found = own.generate(**placed(prompt, "neuron"), max_new_tokens=4, do_sample=False, cache_implementation="static")
+    assert before > 0 and torch.equal(found.cpu(), expected), (found, expected)
+
+
+def compiled_graphs() -> int:
+    return torch._dynamo.utils.counters["neuron"]["compiled_graphs"]
 
 
 def check_llama_compiled():
-    compiles_alike(llama)
+    compiles_alike(llama, fullgraph=True)
+
+
+def check_llama_generates_compiled():
+    generates_alike_compiled(llama)
+
+
+def check_gpt2_compiled():
+    compiles_alike(gpt2)
+
+
+def check_gpt2_generates_compiled():
+    generates_alike_compiled(gpt2)
+
+
+def check_mixtral_compiled():
+    compiles_alike(mixtral_with_the_routers_loss)
+
+
+def check_mixtral_generates_compiled():
+    generates_alike_compiled(mixtral)
+
+
+def check_whisper_compiled():
+    compiles_alike(whisper)
+
+
+def check_whisper_generates_compiled():
+    generates_alike_compiled(whisper)
 
 
 def check_convolutions_compiled():
     compiles_alike(convolutions)
+
+
+def check_convolutions_of_channels_last_compiled():
+    def make() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+        model, batch = convolutions()
+        batch["images"] = batch["images"].to(memory_format=torch.channels_last)
+        return model.to(memory_format=torch.channels_last), batch
+
+    compiles_alike(make, fullgraph=True)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("checks.py")
 RUNNER = ROOT / "tests" / "emulator" / "run_checks.py"
-SECONDS = 300  # the first one may have to build the device
+SECONDS = 500  # the first one may have to build the device
 CHECKS = [
     node.name
     for node in ast.parse(PROGRAM.read_text()).body
@@ -50,7 +50,5 @@ def outcomes() -> dict[str, str]:
 
 @pytest.mark.parametrize("check", [*CHECKS, "process"])
 def test_check(check: str, outcomes: dict[str, str]) -> None:
-    if check == "check_llama_compiled" and torch.__version__.startswith("2.9."):
-        pytest.skip("torch 2.9 expects other strides of the device's attention than it returns")
     assert check in outcomes, outcomes["process"] or "the check did not run"
     assert outcomes[check] == "", outcomes[check]

@@ -1,5 +1,7 @@
 """The device itself: memory, random numbers, streams, torch.accelerator, the loader."""
 
+import pickle
+
 import torch
 
 DEVICE = "neuron"
@@ -39,6 +41,11 @@ def check_seeds():
     generator = torch.Generator(device=DEVICE).manual_seed(3)
     assert generator.device.type == "neuron"
     assert torch.equal(a, torch.randn(4, device=DEVICE, generator=generator))
+    torch.manual_seed(3)
+    torch.testing.assert_close(a.cpu(), torch.randn(4), rtol=0, atol=0)  # what the CPU draws
+    copied = pickle.loads(pickle.dumps(generator))
+    assert copied.device == generator.device
+    assert torch.equal(*(torch.rand(3, device=DEVICE, generator=g) for g in (generator, copied)))
     state = torch.neuron.get_rng_state()
     a = torch.rand(3, device=DEVICE)
     torch.neuron.set_rng_state(state)

@@ -50,6 +50,50 @@ def check_group_norm_of_channels_last():
     torch.testing.assert_close(layer.weight.grad, ours.weight.grad.cpu(), rtol=1e-4, atol=1e-4)
 
 
+def check_counts_of_integers():
+    """As on every accelerator; the CPU's `histc` knows floating point only."""
+    values = [0, 3, 3, 7, 100, 50]
+    for dtype in (torch.uint8, torch.int32, torch.int64):
+        for bins, low, high in ((5, 0, 0), (4, 0, 10), (3, 3, 3), (7, 0, 7)):
+            counts = torch.histc(torch.tensor(values, dtype=dtype, device=DEVICE), bins, low, high)
+            expected = torch.histc(torch.tensor(values, dtype=torch.float32), bins, low, high)
+            assert counts.dtype == dtype and counts.tolist() == expected.tolist()
+    wide = torch.tensor([2**62, -(2**62), 0], device=DEVICE)
+    assert torch.histc(wide, 4).tolist() == [1, 0, 1, 1]
+    out = torch.empty(0, dtype=torch.int32, device=DEVICE)
+    assert torch.histc(torch.ones(3, dtype=torch.int32, device=DEVICE), 2, out=out).tolist() == [0, 3] == out.tolist()
+    assert torch.histc(torch.empty(0, dtype=torch.int32, device=DEVICE), 2).tolist() == [0, 0]
+
+
+def check_memory_after_training():
+    """Each step gives back all it took; what stays is the model, its gradients and two states of AdamW."""
+    before = torch.neuron.memory_allocated()
+    model = nn.Sequential(nn.Conv1d(2, 4, 3), nn.GELU(), nn.Flatten(), nn.Linear(24, 3)).to(DEVICE)
+    size = sum(p.nbytes for p in model.parameters())
+    assert torch.neuron.memory_allocated() - before == size
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    seen = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(5, 2, 8, device=DEVICE)).pow(2).sum().backward()
+        optimizer.step()
+        seen.append(torch.neuron.memory_allocated() - before)
+    assert len(set(seen)) == 1 and 4 * size <= seen[0] < 4 * size + 200, (seen, size)
+    del model, optimizer
+    assert torch.neuron.memory_allocated() == before
+
+
+def check_results_lie_as_torch_describes_them():
+    """Graphs are compiled for the layout that torch describes without running an operator."""
+    fused = torch.randn(2, 8, 3 * 32, device=DEVICE)
+    query, key, value = (part.view(2, 8, 4, 8).transpose(1, 2) for part in fused.split(32, -1))
+    assert nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).is_contiguous()
+    image = torch.randn(2, 3, 8, 8, device=DEVICE).to(memory_format=torch.channels_last)
+    assert nn.Conv2d(3, 4, 3).to(DEVICE)(image).is_contiguous()
+    x = torch.zeros(2, 3, device=DEVICE).t()
+    assert x.resize_(3, 2).stride() == (1, 3)
+
+
 def check_losses_do_not_warn():
     a, b = torch.randn(2, 3), torch.randn(2, 3)
     for loss in (nn.functional.mse_loss, nn.functional.smooth_l1_loss, nn.functional.l1_loss):

@@ -100,8 +100,9 @@ struct NeuronGenerator final : c10::GeneratorImpl {
   at::Generator cpu;
   static c10::DeviceType device_type() { return kNeuron; }
   void set_current_seed(uint64_t seed) override { cpu.set_current_seed(seed); }
-  void set_offset(uint64_t) override { TORCH_CHECK(false, "the neuron generator has no offset"); }
-  uint64_t get_offset() const override { TORCH_CHECK(false, "the neuron generator has no offset"); }
+  // The CPU's generator has no offset; torch asks every other device's for one to pickle it.
+  void set_offset(uint64_t offset) override { TORCH_CHECK(offset == 0, "the neuron generator has no offset"); }
+  uint64_t get_offset() const override { return 0; }
   uint64_t current_seed() const override { return cpu.current_seed(); }
   uint64_t seed() override { return cpu.seed(); }
   void set_state(const c10::TensorImpl& state) override { cpu.unsafeGetGeneratorImpl()->set_state(state); }

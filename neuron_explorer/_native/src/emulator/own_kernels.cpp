@@ -113,14 +113,19 @@ static bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::T
   return plain(self) && plain(from);
 }
 
-static at::Tensor host(const at::Tensor& t, HostView& v) { return v.to_host(t); }
+static at::Tensor host(const at::Tensor& t, HostView& v) {
+  if (t.defined() && !is_neuron(t) && t.dim() > 0)
+    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ",
+                v.has_device() ? v.device().str() : c10::Device(kNeuron, t_device).str(), " and ", t.device().str(), "!");
+  return v.to_host(t);
+}
 
 // Results are contiguous, whatever the inputs are: so torch describes the convolutions of a device
 // outside its tree, and compiled graphs are made for that.
 static at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                               at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                               at::IntArrayRef output_padding, int64_t groups) {
-  std::vector<c10::IValue> key = {input, weight, stride, padding, dilation, transposed, groups};
+  std::vector<c10::IValue> key = {input, weight, bias, stride, padding, dilation, transposed, output_padding, groups};
   use_artifact("aten::convolution", key);
   HostView v(false);
   Quiet quiet;
@@ -142,6 +147,13 @@ static std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
                                       dilation, transposed, output_padding, groups, mask);
   auto back = [&](const at::Tensor& t) { return t.defined() ? v.to_device(t.contiguous()) : t; };
   return {back(std::get<0>(out)), back(std::get<1>(out)), back(std::get<2>(out))};
+}
+
+static std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_with_sizes(
+    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, at::OptionalIntArrayRef, at::IntArrayRef stride,
+    at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups,
+    std::array<bool, 3> mask) {
+  return convolution_backward(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, mask);
 }
 
 // Torch's numbers of the ways to compute attention: 0 is the definition, 4 the device's own.
@@ -359,6 +371,8 @@ void register_own_kernels(torch::Library& aten, std::unordered_set<std::string>&
   own("set_.source_Tensor", torch::CppFunction(at::native::set_tensor_));
   own("record_stream", torch::CppFunction(record_stream));
   own("_has_compatible_shallow_copy_type", torch::CppFunction(has_compatible_shallow_copy_type));
+  own("convolution", torch::CppFunction(convolution));
+  own("convolution_backward", torch::CppFunction(convolution_backward_with_sizes));
   own("convolution_overrideable", torch::CppFunction(convolution));
   own("convolution_backward_overrideable", torch::CppFunction(convolution_backward));
   own("_fused_sdp_choice", torch::CppFunction(sdp_choice));
