@@ -23,6 +23,7 @@ from neuron_explorer.analysis.flops import moves_nothing
 from neuron_explorer.analysis.op_names import base_name
 from neuron_explorer.analysis.plain import plain, short_file
 from neuron_explorer.analysis.selection import kinds_sql, main_process
+from neuron_explorer.analysis.source_line import code_at
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -79,7 +80,7 @@ def churn_alerts(trace: Trace, events: CompileEvents) -> list[Alert]:
         key = (need.file, need.line)
         lines.setdefault(key, _Line(need.file, need.line, need.function, [])).needs.append(need)
     groups = _alike(list(lines.values())) if stepped else _alike_without_steps(list(lines.values()))
-    return [_alert(group, events, stepped, seen) for group in groups]
+    return [_alert(group, events, stepped, seen, code_at(trace, group[0].file, group[0].line)) for group in groups]
 
 
 def _need(row: Row) -> Need:
@@ -210,7 +211,7 @@ def _alike_without_steps(lines: Sequence[_Line]) -> list[list[_Line]]:
     return groups
 
 
-def _alert(group: list[_Line], events: CompileEvents, stepped: bool, seen: bool) -> Alert:
+def _alert(group: list[_Line], events: CompileEvents, stepped: bool, seen: bool, code: str) -> Alert:
     first = group[0]
     needs = sorted((n for line in group for n in line.needs), key=lambda n: n.start)
     steps = sorted({n.step for n in needs})
@@ -245,7 +246,7 @@ def _alert(group: list[_Line], events: CompileEvents, stepped: bool, seen: bool)
         severity,
         title,
         "; ".join(parts) + ".",
-        _advice(first, ragged, growing) if not number else _number_advice(first),
+        _advice(first, ragged, growing, code) if not number else _number_advice(first),
         first.file,
         first.line,
         first.function,
@@ -270,12 +271,17 @@ def _alert(group: list[_Line], events: CompileEvents, stepped: bool, seen: bool)
     )
 
 
-def _advice(line: _Line, ragged: bool, growing: bool) -> str:
+def _advice(line: _Line, ragged: bool, growing: bool, code: str) -> str:
     at = f"{plain(short_file(line.file), 60)}:{line.line}"
     if ragged:
         return (
             "One batch has another size (a smaller last batch, most often): give the DataLoader drop_last=True, or pad "
             f"the batch to the full size before {at}."
+        )
+    if growing and ".generate(" in code and "cache_implementation" not in code:
+        return (
+            f"The key-value cache grows with every token: give generate at {at} "
+            'cache_implementation="static", which allocates it once at its full size.'
         )
     if growing:
         return (

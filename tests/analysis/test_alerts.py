@@ -288,6 +288,14 @@ def test_a_growing_cache_is_one_alert_where_it_begins():
     assert "2 → 3 → 4 → 5 → … → 10" in alert.evidence
 
 
+def test_generate_is_told_of_the_static_cache():
+    rows = [artifact(n * SECOND + MS, [1, n + 1], line=2, name="aten::cat") for n in range(10)]
+    for code, words in (("model.generate(x)", 'cache_implementation="static"'),
+                        ('model.generate(x, cache_implementation="static")', "allocate it once")):
+        trace = trace_of(rows, STEPS, {"model.py": f"x\n{code}\n"}, device=NEURON)
+        assert words in only(alerts(trace)).advice
+
+
 def test_a_ragged_last_batch_is_mild():
     rows = [artifact(MS, [32, 8]), artifact(9 * SECOND + MS, [20, 8])]
     alert = only(alerts(trace_of(rows, STEPS, device=NEURON)))
@@ -329,7 +337,8 @@ def test_artifacts_of_compiled_graphs_are_told_by_their_compilations():
     rows = [artifact(n * SECOND + MS, [n + 1], name="CompiledFunction") for n in range(10)]
     other = [artifact(n * SECOND + 2 * MS, [n + 1], line=20, name="neuron::graph") for n in range(10)]
     for n, row in enumerate(other):
-        row.columns["detail"] = json.dumps({"artifact": f"g{n}", "signature": f"graph of {n} operators", "cache": "miss"})
+        detail = {"artifact": f"g{n}", "signature": f"graph of {n} operators", "cache": "miss"}
+        row.columns["detail"] = json.dumps(detail)
     assert not alerts(trace_of([*rows, *other], STEPS, device=NEURON)).alerts
 
 
