@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from neuron_explorer.analysis import alert_thresholds as limits
 from neuron_explorer.analysis.alert import Alert, Alerts, with_ids, worst_first
 from neuron_explorer.analysis.alerts_break import break_alerts
-from neuron_explorer.analysis.alerts_recompile import failure_alerts, limit_alerts, merged_limits, recompile_alerts
+from neuron_explorer.analysis.alerts_failure import failure_alerts
+from neuron_explorer.analysis.alerts_recompile import limit_alerts, merged_limits, recompile_alerts
 from neuron_explorer.analysis.compile_events import CompileEvents, compile_events
 from neuron_explorer.analysis.shape_churn import churn_alerts
 from neuron_explorer.analysis.source_line import code_at

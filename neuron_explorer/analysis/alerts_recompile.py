@@ -10,7 +10,7 @@ from typing import Any, Final
 from neuron_explorer.analysis import alert_thresholds as limits
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alert import Alert, Occurrence
-from neuron_explorer.analysis.compile_advice import Case, advice, break_advice, limit_advice
+from neuron_explorer.analysis.compile_advice import Case, advice, limit_advice
 from neuron_explorer.analysis.compile_events import CompileEvents, Row, shown_function
 from neuron_explorer.analysis.plain import plain, short_file
 from neuron_explorer.trace.compiles import CAUSES
@@ -129,8 +129,8 @@ def _alert(events: CompileEvents, rows: list[Row], dropped: int) -> Alert:
         last.number("dimension"),
         last.text("guard"),
         last.function or last.name,
-        _short(last.file, last.line),
-        _short(last.text("caller_file"), last.number("caller_line")),
+        short_place(last.file, last.line),
+        short_place(last.text("caller_file"), last.number("caller_line")),
         dynamic_allowed=allowed,
         dynamic_tried=dynamic_tried,
         values=values,
@@ -257,7 +257,7 @@ def _evidence(
     elif expected or actual:
         wanted = f"{plain(expected, 80)} →" if expected else "found:"
         parts.append(f"{wanted} {plain(actual, 80) or 'not observed'}")
-    caller = _short(last.text("caller_file"), last.number("caller_line"))
+    caller = short_place(last.text("caller_file"), last.number("caller_line"))
     if caller:
         parts.append(f"called at {caller}")
     parts.append(f"{q.duration(cost)} of compiling" + (f", {q.share(share)} of the run" if events.duration_ns else ""))
@@ -269,7 +269,8 @@ def _evidence(
     return "; ".join(parts) + "."
 
 
-def _short(file: str, line: int) -> str:
+def short_place(file: str, line: int) -> str:
+    """``model.py:12``, safe to print; "" without a file."""
     return f"{plain(short_file(file), 60)}:{line}" if file else ""
 
 
@@ -297,8 +298,8 @@ def limit_alerts(events: CompileEvents, recompiles: list[Alert]) -> list[Alert]:
             worst.dimension if worst else -1,
             str(first.get("guard") or ""),
             function,
-            _short(file, line),
-            _short(caller_file, caller_line),
+            short_place(file, line),
+            short_place(caller_file, caller_line),
             dynamic_allowed=dynamic_allowed(events, worst.backend if worst else ""),
             values=_seen(worst),
             dynamic_off=any(
@@ -353,109 +354,6 @@ def limit_alerts(events: CompileEvents, recompiles: list[Alert]) -> list[Alert]:
 def _seen(alert: Alert | None) -> tuple[str, ...]:
     values = (v for o in (alert.occurrences if alert else ()) for v in (o.expected, o.actual))
     return tuple(dict.fromkeys(v for v in values if v and not _is_condition(v)))
-
-
-def failure_alerts(events: CompileEvents) -> list[Alert]:
-    """Compilations that failed, and those that never ended."""
-    groups: dict[tuple[str, str, int, str, str], list[Row]] = {}
-    for row in events.compiles:
-        outcome = row.text("outcome")
-        if outcome not in ("failed", "unended"):
-            continue
-        kind = "compile_failed" if outcome == "failed" else "compile_unended"
-        groups.setdefault((kind, row.file, row.line, row.function or row.name, _failure(row)["type"]), []).append(row)
-    found = []
-    for (kind, file, line, function, type_), rows in groups.items():
-        last = rows[-1]
-        failure = _failure(last)
-        cost = sum(r.cost for r in rows)
-        share = events.share(cost)
-        caller_file, caller_line, caller_function = last.caller()
-        name = shown_function(function) or "a graph"
-        if kind == "compile_failed":
-            title = f"Compiling {name} failed" + (f" {len(rows):,} times" if len(rows) > 1 else "")
-            title += f" with {plain(type_, 60)}" if type_ else ""
-            said = plain(_said(failure["reason"]), 300)
-            evidence = f"{said.rstrip('.')}. " if said else ""
-            evidence += f"{q.duration(cost)} went into it."
-            help_ = _failure_advice(failure, last, events)
-        else:
-            title = f"Compiling {name} had not ended when the recording did"
-            evidence = f"It began {q.duration(last.start)} into the recording."
-            help_ = (
-                "The program ended, or was killed, while it compiled. On a device compilations can take many minutes; "
-                "look at the memory and the time that the job was given."
-            )
-        if failure["file"]:
-            evidence += f" At {_short(failure['file'], failure['line'])}."
-        found.append(
-            Alert(
-                kind,
-                "high" if kind == "compile_unended" else "medium" if share < limits.HIGH_SHARE else "high",
-                title,
-                evidence,
-                help_,
-                file,
-                line,
-                function,
-                cause=type_,
-                guard=failure["reason"],
-                caller_file=caller_file,
-                caller_line=caller_line,
-                caller_function=caller_function,
-                cost_ns=cost,
-                share=share,
-                count=len(rows),
-                nth=last.number("nth"),
-                limit=last.number("limit"),
-                period=last.period,
-                backend=last.text("backend"),
-                process=last.process,
-                library=last.library,
-                rank=last.rank,
-                events=tuple(r.id for r in rows[: limits.MOST_OCCURRENCES]),
-                occurrences=tuple(
-                    Occurrence(r.id, r.start, r.cost, r.compile_id, nth=r.number("nth"), step=r.step, period=r.period)
-                    for r in rows[: limits.MOST_OCCURRENCES]
-                ),
-                more=max(len(rows) - limits.MOST_OCCURRENCES, 0),
-            )
-        )
-    return found
-
-
-def _failure(row: Row) -> dict[str, Any]:
-    value = row.detail.get("failure")
-    value = value if isinstance(value, Mapping) else {}
-    line = value.get("line")
-    return {
-        "type": str(value.get("type") or ""),
-        "reason": str(value.get("reason") or ""),
-        "file": value["file"] if isinstance(value.get("file"), str) else "",
-        "line": line if isinstance(line, int) and not isinstance(line, bool) else -1,
-    }
-
-
-def _said(reason: str) -> str:
-    """What the backend or Dynamo said, without torch's frame around it."""
-    text = re.split(r"\n+\s*(?:Set TORCHDYNAMO|Hint:|Developer debug context:)", reason)[0]
-    text = re.sub(r"\n\s*Explanation: ", ". ", text)
-    text = re.sub(r"^backend='[^'\n]*' raised:\s*", "", text.strip())
-    return " ".join(text.split())
-
-
-def _failure_advice(failure: Mapping[str, Any], row: Row, events: CompileEvents) -> str:
-    text = failure["reason"].lower()
-    if failure["type"] == "Unsupported":
-        where = _short(failure["file"], failure["line"])
-        return "fullgraph=True allows no graph break. " + break_advice(failure["reason"], "", "", where, [])
-    if "dynamic" in text or "symbolic" in text or "symint" in text:
-        if not dynamic_allowed(events, row.text("backend")):
-            return "Give torch.compile dynamic=False and pad inputs to a few sizes: this backend compiles fixed shapes."
-        return "Try torch.compile(dynamic=False), or pad inputs to a fixed size."
-    if "out of memory" in text:
-        return "Compile a smaller part of the model at a time, or lower the batch size."
-    return 'Try backend="eager", then "aot_eager", to see which part fails; the error\'s whole text is in the guard.'
 
 
 def merged_limits(recompiles: list[Alert], reached: list[Alert]) -> list[Alert]:
