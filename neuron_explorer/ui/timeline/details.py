@@ -13,6 +13,7 @@ from neuron_explorer.trace.schema import ATTRIBUTIONS
 from neuron_explorer.ui.timeline.compilation import compilation, compiled_by, launches
 from neuron_explorer.ui.timeline.events import brief, find, starting_at, step_from
 from neuron_explorer.ui.timeline.index import Index
+from neuron_explorer.ui.timeline.work import device_time, has_device, work_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,6 +71,8 @@ def event_details(index: Index, trace: Trace, row: int) -> dict[str, Any] | None
         "compilation": compiled,
         "launches": launches(trace, made) if made >= 0 else None,
         "tensors": _tensors(event),
+        "work": work_of(event),
+        "on_device": device_time(trace, event),
         "stack": _stack(trace, event["stack"]),
         "source": source_context(trace, event["file"], event["line"]),
         "kernel": _kernel(trace, event["detail"]),
@@ -200,12 +203,29 @@ def _links(index: Index, trace: Trace, event: dict[str, Any], compiled: int) -> 
     elif event["kind"] in ("device", "copy", "collective"):
         if correlation >= 0:
             add("launch", _rows(trace, f"{select} id = ? LIMIT 1", correlation))
+        elif event["kind"] == "device":  # one execution of several operators: their shares name them
+            add("launch", _rows(
+                trace,
+                f"{select} id IN (SELECT correlation FROM events WHERE kind = 'link' AND parent = ?) "
+                f'ORDER BY "start" LIMIT {MAX_LINKS}',
+                event["id"],
+            ))  # fmt: skip
     elif compiled >= 0:
         add("launch", _rows(
             trace, f"{select} kind = 'launch' AND correlation = ? ORDER BY \"start\" LIMIT {MAX_LAUNCHES}", compiled
         ))  # fmt: skip
     elif correlation >= 0:
         add("forward", _rows(trace, f"{select} id = ? LIMIT 1", correlation))
+    if event["kind"] in ("op", "fallback") and has_device(trace):
+        add("device execution", _rows(
+            trace, f"{select} correlation = ? AND kind = 'device' ORDER BY \"start\" LIMIT {MAX_LINKS}", event["id"]
+        ))  # fmt: skip
+        add("device execution of several", _rows(
+            trace,
+            f"{select} id IN (SELECT parent FROM events WHERE kind = 'link' AND correlation = ?) "
+            f'ORDER BY "start" LIMIT {MAX_LINKS}',
+            event["id"],
+        ))  # fmt: skip
     if event["kind"] == "op" and event["phase"] in ("forward", "recompute", "other", None):
         add("backward", _rows(
             trace,

@@ -1,8 +1,8 @@
 """The timeline's endpoints on the app's own server.
 
 Under ``/api/v1/t/<trace id>``: ``meta`` (JSON), and under the fingerprint that it names,
-``<fp>/tiles``, ``marks``, ``names``, ``hit``, ``event``, ``walk``, ``search``, ``window``. No
-endpoint takes a path; every number is clamped and every reply is bounded. What never
+``<fp>/tiles``, ``marks``, ``paints``, ``colours``, ``names``, ``hit``, ``event``, ``walk``,
+``search``, ``window``, ``span``, ``series``. No endpoint takes a path; every number is clamped and every reply is bounded. What never
 changes under one fingerprint may be cached by the browser for good.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.errors import NeuronExplorerError
-from neuron_explorer.ui.timeline import counters, details, events, match
+from neuron_explorer.ui.timeline import codes, colours, counters, details, events, match, span
 from neuron_explorer.ui.timeline.categories import CATEGORIES
 from neuron_explorer.ui.timeline.index import Index
 from neuron_explorer.ui.timeline.service import Timeline, Timelines, warm
@@ -166,6 +166,39 @@ def _marks(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -
     return b"".join(parts), FOR_GOOD
 
 
+def _codes(timelines: Timelines, timeline: Timeline, by: str) -> codes.RowCodes:
+    if by not in codes.CRITERIA:
+        raise Refused(400, f"Events are coloured by {', '.join(codes.CRITERIA)}.")
+    key = ("codes", timeline.fingerprint, by)
+    return timelines.codes.get(key, lambda: codes.row_codes(timeline.trace.path, by))
+
+
+def _colours(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -> Answer:
+    by = args.get("by", "")
+    return {"classes": colours.legend(_codes(timelines, timeline, by), by)}, FOR_GOOD
+
+
+def _paints(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -> Answer:
+    shift, numbers, blocks = _tile_request(index, args)
+    by = args.get("by", "")
+    found = _codes(timelines, timeline, by)
+    parts = []
+    for b in blocks:
+        block = index.blocks[b]
+        for i in numbers:
+            data = colours.paint(index, found, by, range(block.first, block.first + block.count), shift, i)
+            parts += [struct.pack("<I", len(data)), data]
+    return b"".join(parts), FOR_GOOD
+
+
+def _span(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -> Answer:
+    t0 = _number(args, "t0", 0, index.end)
+    t1 = max(t0 + 1, _number(args, "t1", 0, index.end))
+    if args.get("by") == "line":
+        return {"groups": span.by_line(index, _codes(timelines, timeline, "line"), t0, t1)}, FOR_GOOD
+    return {"groups": span.by_op(index, t0, t1)}, FOR_GOOD
+
+
 def _tile_request(index: Index, args: Args) -> tuple[int, list[int], list[int]]:
     shift = _number(args, "k", 0, MAX_SHIFT)
     numbers = _numbers(args, "i", tile_count(index, shift), MAX_TILES)
@@ -233,6 +266,7 @@ def _search(timelines: Timelines, timeline: Timeline, index: Index, args: Args) 
         first = 0 if first >= len(order) else first
     return {
         "count": len(order),
+        "cut": found.cut,
         "first": first,
         "hits": [events.brief(index, index.track_of(p), p) for p in order[first : first + limit].tolist()],
     }, FOR_GOOD
@@ -263,7 +297,7 @@ def _warm(timelines: Timelines, timeline: Timeline, index: Index, args: Args) ->
 
 PARTS: Final[dict[str, Callable[[Timelines, Timeline, Index, Args], Answer]]] = {
     "tiles": _tiles, "marks": _marks, "names": _names, "hit": _hit, "event": _event, "walk": _walk,
-    "search": _search,
+    "search": _search, "paints": _paints, "colours": _colours, "span": _span,
     "series": _series, "window": _window, "warm": _warm,
 }  # fmt: skip
 
@@ -272,7 +306,10 @@ def _match(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -
     terms = match.parse(args.get("q", ""))
     terms += tuple(match.Term(f, args[f][: match.MAX_QUERY]) for f in match.FIELDS if args.get(f))
     key = ("match", index.fingerprint, terms)
-    return timelines.matches.get(key, lambda: match.search(index, timeline.trace.path, terms))
+    try:
+        return timelines.matches.get(key, lambda: match.search(index, timeline.trace, terms))
+    except match.QueryFailed as error:
+        raise Refused(503 if error.busy else 400, str(error)) from None
 
 
 def _track(index: Index, args: Args) -> int:

@@ -2,7 +2,9 @@
 
 A query is words, all of which must match. ``op:NAME``, ``line:FILE:LINE``,
 ``module:PATH``, ``shape:TEXT``, ``phase:NAME``, ``kind:NAME`` and ``step:NUMBER`` look at one
-column; any other word is looked for in names, modules and ``file:line``.
+column; any other word is looked for in names, modules and ``file:line``. ``*`` stands for any
+text in a name, a module, a file or a word. ``sql:`` takes the rest of the query as a condition
+in SQL over the view ``events``; it runs in a confined process (trace/sql_process.py).
 """
 
 from __future__ import annotations
@@ -13,17 +15,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from neuron_explorer.ui.timeline.index import Index
 from neuron_explorer.ui.timeline.tiles import BINS, tile_span
 
+if TYPE_CHECKING:
+    from neuron_explorer.trace.store import Trace
+
 MAX_QUERY: Final = 500
 MAX_WORDS: Final = 12
-FIELDS: Final = ("op", "line", "module", "shape", "phase", "kind", "step")
+FIELDS: Final = ("op", "line", "module", "shape", "phase", "kind", "step", "sql")
+MAX_IDS: Final = 200_000
+"""Events that a condition in SQL may pick; the query's answer is bounded."""
 _LINE: Final = re.compile(r"(.+):(\d{1,9})$", re.DOTALL)
+
+
+class QueryFailed(Exception):
+    """A condition in SQL has no answer: one sentence for the user. ``busy``: worth another try."""
+
+    def __init__(self, text: str, busy: bool = False) -> None:
+        super().__init__(text)
+        self.busy = busy
 
 
 @dataclass(frozen=True)
@@ -36,10 +51,12 @@ class Term:
 
 @dataclass(frozen=True)
 class Match:
-    """The matching events. ``positions``: base positions in ascending order."""
+    """The matching events. ``positions``: base positions in ascending order. ``cut``: there are
+    more, which a bound left out."""
 
     index: Index
     positions: np.ndarray
+    cut: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -56,6 +73,9 @@ class Match:
 def parse(query: str) -> tuple[Term, ...]:
     """The words of a query; quotes keep spaces together. Cut at 500 characters and 12 words."""
     query = query[:MAX_QUERY]
+    if query.lstrip().lower().startswith("sql:"):
+        condition = query.lstrip()[4:].strip()
+        return (Term("sql", condition),) if condition else ()
     try:
         words = shlex.split(query)
     except ValueError:
@@ -70,19 +90,95 @@ def parse(query: str) -> tuple[Term, ...]:
     return tuple(terms)
 
 
-def search(index: Index, trace: Path, terms: tuple[Term, ...]) -> Match:
-    """The events that match all terms. Reads only the columns that the terms look at."""
+def search(index: Index, trace: Trace, terms: tuple[Term, ...]) -> Match:
+    """The events that match all terms. Reads only the columns that the terms look at.
+
+    Raises QueryFailed where a condition in SQL has no answer.
+    """
     mask = np.full(index.events, bool(terms))
-    names_only = [t for t in terms if t.field == "op"]
-    others = [t for t in terms if t.field != "op"]
-    for term in names_only:
-        table = np.array([term.text == name for name in index.names], bool)
+    cut = False
+    for term in (t for t in terms if t.field == "op"):
+        fits = pattern(term.text, whole=True, fold=False)
+        table = np.array([fits(name) for name in index.names], bool)
         mask &= table[np.minimum(index.column("name"), len(table) - 1)]
+    others = [t for t in terms if t.field not in ("op", "sql")]
     if others and mask.any():
-        rows = _matching_rows(trace, others)
-        row = index.column("row")
-        mask &= rows[np.minimum(row, max(len(rows) - 1, 0))] if len(rows) else False
-    return Match(index, np.flatnonzero(mask).astype(np.uint32))
+        mask &= _at(_matching_rows(trace.path, others), index.column("row"))
+    for term in (t for t in terms if t.field == "sql"):
+        rows, more = _rows_of_condition(trace, term.text)
+        mask &= _at(rows, index.column("row"))
+        cut = cut or more
+    return Match(index, np.flatnonzero(mask).astype(np.uint32), cut)
+
+
+def _at(rows: np.ndarray, row: np.ndarray) -> np.ndarray:
+    return rows[np.minimum(row, len(rows) - 1)] if len(rows) else np.zeros(len(row), bool)
+
+
+def pattern(text: str, *, whole: bool, fold: bool = True) -> Callable[[str], bool]:
+    """A test of a text against one with ``*`` for any part. ``whole``: it has to be all of it."""
+    if fold:
+        text = text.casefold()
+    parts = text.split("*")
+    if len(parts) == 1:
+        if whole:
+            return (lambda value: value.casefold() == text) if fold else (lambda value: value == text)
+        return (lambda value: text in value.casefold()) if fold else (lambda value: text in value)
+
+    # Taken one after another, each as far left as it can be: no expression that could run away.
+    def fits(value: str) -> bool:
+        value = value.casefold() if fold else value
+        at, last = 0, len(value)
+        if whole:
+            first, final = parts[0], parts[-1]
+            if not (value.startswith(first) and value.endswith(final) and len(first) + len(final) <= last):
+                return False
+            at, last = len(first), last - len(final)
+        for part in parts[1:-1] if whole else parts:
+            found = value.find(part, at, last)
+            if found < 0:
+                return False
+            at = found + len(part)
+        return True
+
+    return fits
+
+
+def _module_pattern(text: str) -> Callable[[str], bool]:
+    """A module and what is in it. With ``*``, also where the path only ends like this or goes on."""
+    if "*" not in text:
+        text = text.casefold()
+        return lambda v: v.casefold() == text or v.casefold().startswith(text + ".")
+    # layers.*.mlp means the mlp of each layer, wherever the layers are.
+    tests = [pattern(f"{before}{text}{after}", whole=True) for before in ("", "*.") for after in ("", ".*")]
+    return lambda v: any(test(v) for test in tests)
+
+
+def _rows_of_condition(trace: Trace, condition: str) -> tuple[np.ndarray, bool]:
+    """Which rows of the file a condition picks, and whether its answer was cut."""
+    import pyarrow.parquet as pq
+
+    from neuron_explorer.trace.sql_process import Limits, run
+
+    # A line break ends what a comment in the condition would swallow.
+    answer = run(trace, f"SELECT id FROM events WHERE (\n{condition}\n)", limits=Limits(rows=MAX_IDS))
+    if answer.state != "done":
+        raise QueryFailed(answer.message or "The query ended without an answer.", answer.state == "busy")
+    if len(answer.columns) != 1:
+        raise QueryFailed("This is no condition.")
+    try:
+        wanted = np.unique(np.array([int(row[0]) for row in answer.rows], np.int64))
+    except (TypeError, ValueError, OverflowError):
+        raise QueryFailed("This is no condition.") from None
+    parts = []
+    with pq.ParquetFile(trace.path) as file:
+        for batch in file.iter_batches(1 << 18, columns=["id", "start"]):
+            ids = batch.column("id").fill_null(-1).to_numpy(zero_copy_only=False)
+            at = np.minimum(np.searchsorted(wanted, ids), max(len(wanted) - 1, 0))
+            hit = wanted[at] == ids if len(wanted) else np.zeros(len(ids), bool)
+            # Frames have ids of their own.
+            parts.append(hit & (batch.column("start").fill_null(-1).to_numpy(zero_copy_only=False) >= 0))
+    return (np.concatenate(parts) if parts else np.zeros(0, bool)), answer.more
 
 
 def _matching_rows(trace: Path, terms: list[Term]) -> np.ndarray:
@@ -117,14 +213,12 @@ def _matches(batch: Any, term: Term) -> np.ndarray:
     if term.field in ("phase", "kind"):
         return _text_matches(batch, term.field, lambda value: value.casefold() == text)
     if term.field == "module":
-        return _text_matches(batch, "module", lambda v: v.casefold() == text or v.casefold().startswith(text + "."))
+        return _text_matches(batch, "module", _module_pattern(text))
     if term.field == "shape":
         bare = text.replace(" ", "")
-        return _text_matches(batch, "shapes", lambda v: bare in v.replace(" ", "").casefold())
-
-    def holds(value: str) -> bool:
-        return text in value.casefold()
-
+        fits = pattern(bare, whole=False)
+        return _text_matches(batch, "shapes", lambda v: fits(v.replace(" ", "")))
+    holds = pattern(text, whole=False)
     found = _text_matches(batch, "name", holds) | _text_matches(batch, "module", holds)
     return found | (_line_matches(batch, term.text) if _LINE.match(term.text) else _text_matches(batch, "file", holds))
 
@@ -133,8 +227,10 @@ def _line_matches(batch: Any, text: str) -> np.ndarray:
     given = _LINE.match(text)
     wanted, number = (given[1], int(given[2])) if given else (text, None)
 
+    exact, tail = pattern(wanted, whole=True, fold=False), pattern("*/" + wanted, whole=True, fold=False)
+
     def same(file: str) -> bool:
-        return file == wanted or file.endswith("/" + wanted)
+        return exact(file) or tail(file)
 
     found = _text_matches(batch, "file", same)
     if number is not None and "line" in batch.schema.names:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 TILE_BYTES: Final = 128 << 20
 MATCH_BYTES: Final = 64 << 20
+CODE_BYTES: Final = 192 << 20
+"""What rows are by line, operator, ...: 4 bytes a row, so enough for one criterion of 40 million rows."""
 WAIT_SECONDS: Final = 1.0
 """How long a first request waits for a build before it answers "building"."""
 
@@ -49,6 +51,7 @@ class Timelines:
         self._lock = threading.Lock()
         self.tiles: ByteCache[bytes] = ByteCache(TILE_BYTES, len)
         self.matches: ByteCache[Any] = ByteCache(MATCH_BYTES, lambda match: match.nbytes)
+        self.codes: ByteCache[Any] = ByteCache(CODE_BYTES, lambda codes: codes.nbytes)
 
     def current(self, trace_id: str, wait: float = WAIT_SECONDS) -> Timeline | None:
         """The timeline of the trace as it lies on disk now; None for an unknown id.
