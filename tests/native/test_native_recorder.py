@@ -197,6 +197,25 @@ def test_threads_get_files_of_their_own(folder: Path) -> None:
     assert len(entries(here, spool.THREAD)) == 21
 
 
+def test_what_a_compiler_runs_is_counted_only(folder: Path) -> None:
+    native.start(str(folder))
+    native.compiling(True)
+    torch.ones(3).sin()
+    assert native.begin(5, "gc generation 0") == 0
+    elsewhere = threading.Thread(target=lambda: torch.ones(3).cos())
+    elsewhere.start()
+    elsewhere.join()
+    native.compiling(False)
+    torch.ones(3).tan()
+    counters = native.stop()
+    assert counters["tracing_ops"] >= 2
+    here = process_folder(folder)
+    known = names(here)
+    seen = {known[row["name"]] for thread in (0, 1) for row in records(here, thread)}
+    assert {"aten::cos", "aten::tan"} <= seen
+    assert "aten::sin" not in seen
+
+
 def test_pause_records_nothing(folder: Path) -> None:
     native.start(str(folder))
     native.pause()

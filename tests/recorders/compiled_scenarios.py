@@ -14,7 +14,7 @@ import tempfile
 import threading
 import traceback
 import warnings
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 
 import torch
@@ -271,6 +271,35 @@ def compiled_autograd():
     with recording() as found, torch._dynamo.compiled_autograd._enable(compiler):
         (torch.ones(2, 4) @ weight).sum().backward()
     return found
+
+
+@scenario
+def flagged():
+    """Whether this thread compiles is told, and taken back whatever goes wrong."""
+    flags, told = {}, []
+    for name in ("well", "fault", "failure", "backward", "capture"):
+        with recording(compiling=told.append) as found:
+            if name == "fault":
+                found["recorder"]._watch.frame_ends = fault
+            with suppress(torch._dynamo.exc.BackendCompilerFailed):
+                run_flagged(name)
+        flags[name] = list(told)
+        told.clear()
+    found["flags"], found["errors"] = flags, {}
+    return found
+
+
+def run_flagged(name):
+    x = torch.ones(2, requires_grad=name == "backward")
+    if name == "capture":
+        capture = torch._dynamo.utils.get_chromium_event_logger()
+        capture.log_event_start("compiled_autograd", 0, {}, True)  # and its end never comes
+        torch.compile(scaled, backend="eager")(x, 2)
+        capture.reset()
+        return
+    result = torch.compile(scaled, backend=failing_backend if name == "failure" else "aot_eager")(x, 2)
+    if name == "backward":
+        result.sum().backward()
 
 
 @scenario

@@ -268,6 +268,17 @@ def test_fault_of_the_recorder_is_counted(scenarios):
     assert any("LookupError" in text for text in found.notes)
 
 
+def test_it_is_told_when_a_thread_compiles(scenarios):
+    flags = scenarios["flagged"]["flags"]
+    assert flags["well"] == flags["failure"] == [True, False]
+    assert flags["fault"][0] is True
+    assert flags["fault"][-1] is False
+    assert flags["backward"] == [True, False, True, False]
+    assert flags["capture"][-2:] == [True, False]
+    last = scenarios["flagged"].compilations
+    assert [(c["trigger"], c["outcome"]) for c in last] == [("compiled_autograd", "failed"), ("forward", "ok")]
+
+
 def test_lists_of_torch_are_left_alone(scenarios):
     assert scenarios["untouched"]["same"]
 

@@ -194,6 +194,10 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& f
   }
   ThreadState* t = state_for(s);
   if (t == nullptr || t->in_python) return nullptr;
+  if (t->compiling) {  // its stacks are long and each is new: they are not even walked
+    ++t->tracing_ops;
+    return nullptr;
+  }
   Inside inside(t);
   if (g_session.load(std::memory_order_relaxed) != s) return nullptr;
   uint8_t kind;

@@ -127,7 +127,7 @@ static Context* begin_named(uint8_t kind, const char* name) {
   Session* s = g_session.load();
   if (s == nullptr || s->failed.load() != 0) return nullptr;
   ThreadState* t = state_for(s);
-  if (t == nullptr || t->in_python) return nullptr;
+  if (t == nullptr || t->in_python || t->compiling) return nullptr;
   Inside inside(t);
   uint32_t id = find_name(s, t, name, nullptr, 255);
   if (id == 0) return nullptr;
@@ -207,6 +207,15 @@ static PyObject* py_add(PyObject*, PyObject* args, PyObject* kwargs) {
   Py_RETURN_NONE;
 }
 
+static PyObject* py_compiling(PyObject*, PyObject* on) {
+  int value = PyObject_IsTrue(on);
+  if (value < 0) return nullptr;
+  Session* s = g_session.load();
+  ThreadState* t = s == nullptr || s->failed.load() != 0 ? nullptr : state_for(s);
+  if (t != nullptr) t->compiling = value != 0;
+  Py_RETURN_NONE;
+}
+
 static PyObject* py_now(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(now_ns()); }
 
 // A bare observer that only takes the two times, for the benchmark's comparison.
@@ -241,6 +250,7 @@ static PyMethodDef methods[] = {
     {"begin", py_begin, METH_VARARGS, nullptr},
     {"end", py_end, METH_VARARGS, nullptr},
     {"add", reinterpret_cast<PyCFunction>(py_add), METH_VARARGS | METH_KEYWORDS, nullptr},
+    {"compiling", py_compiling, METH_O, nullptr},
     {"now", py_now, METH_NOARGS, nullptr},
     {"bare_start", py_bare_start, METH_NOARGS, nullptr},
     {"bare_stop", py_bare_stop, METH_NOARGS, nullptr},

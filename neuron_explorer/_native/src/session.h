@@ -79,6 +79,7 @@ struct ThreadState {
   std::vector<int> offsets;
   std::vector<PyObject*> module_chain;
   uint64_t tracing_ops = 0;
+  bool compiling = false;  // a compilation is under way on this thread: what runs is the compiler's
   PyThreadState* python = nullptr;  // of the main thread, where it cannot change
   std::atomic<bool> inside{false};  // a callback of this thread is running
   bool in_python = false;           // it runs Python code of ours

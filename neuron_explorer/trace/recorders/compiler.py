@@ -37,6 +37,7 @@ class Compilations:
         full: also listen to the log behind ``TORCH_TRACE``; compiling takes longer.
         warn: show a Python warning for every recompilation.
         tracing_ops: a function: how many operators compilers have traced so far.
+        compiling: a function that is told whether the calling thread compiles.
         follow_forks: record forked children too.
     """
 
@@ -48,6 +49,7 @@ class Compilations:
         full: bool = False,
         warn: bool = False,
         tracing_ops: Callable[[], int] | None = None,
+        compiling: Callable[[bool], None] | None = None,
         follow_forks: bool = True,
     ) -> None:
         self._spool = spool
@@ -55,7 +57,12 @@ class Compilations:
         self._follow_forks = follow_forks
         self._writers: dict[int, CompileWriter] = {}
         self._watch = Watch(
-            Places(session), self._writer, self._listening, warn=warn, tracing_ops=tracing_ops or (lambda: -1)
+            Places(session),
+            self._writer,
+            self._listening,
+            warn=warn,
+            tracing_ops=tracing_ops or (lambda: -1),
+            compiling=compiling,
         )
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._structured = StructuredLog(self._watch.on_structured) if full else None
@@ -185,5 +192,6 @@ def _beside(backend: Backend, spool: Path, session: Mapping[str, Any], full: boo
         full=full,
         warn=warn,
         tracing_ops=lambda: int(backend.stats().get("tracing_ops", -1)),
+        compiling=getattr(backend, "compiling", None),
         follow_forks=backend.name == "native",  # the other does not record them either
     )

@@ -41,10 +41,12 @@ def _around_frame(original: Callable[..., Any], watch: Watch, attempt: Try) -> C
             result = original(*args, **kwargs)
         except BaseException as error:
             attempt(watch.frame_fails, opened, error)
+            attempt(watch.release, opened)
             if error.__traceback__ is not None:
                 error.__traceback__ = error.__traceback__.tb_next  # no trace of this function in it
             raise
         attempt(watch.frame_ends, opened, result)
+        attempt(watch.release, opened)
         return result
 
     return compile_frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ __all__ = ["OpenCompile", "Threads", "small_facts"]
 
 _NO_FACTS = frozenset({"compile_id", "fn_name", "components", "cache_event_time", "is_backward", "graph_id"})
 _MOST_FACTS = 12
+CAPTURE = "compiled_autograd"
 _MOST_TEXT = 200
 
 
@@ -93,8 +94,9 @@ class _Thread(threading.local):
 class Threads:
     """The calling thread's open compilations and phases. A forked child begins with none."""
 
-    def __init__(self) -> None:
+    def __init__(self, compiling: Callable[[bool], None] | None = None) -> None:
         self._own = _Thread()
+        self._compiling = compiling
         self._open: list[OpenCompile] = []  # of all threads
 
     def _thread(self) -> _Thread:
@@ -126,6 +128,7 @@ class Threads:
             if other.thread != compile_.thread:
                 other.shared = compile_.shared = True
         self._open.append(compile_)
+        self._tell()
 
     def close(self, compile_: OpenCompile) -> None:
         """Take it and whatever was opened inside it and never closed."""
@@ -135,6 +138,17 @@ class Threads:
                 if one in self._open:
                     self._open.remove(one)
             del compiles[compiles.index(compile_) :]
+            self._tell()
+
+    def with_trigger(self, trigger: str) -> OpenCompile | None:
+        """The innermost compilation of the calling thread that began so."""
+        return next((one for one in reversed(self._thread().compiles) if one.trigger == trigger), None)
+
+    def _tell(self) -> None:
+        """Whether what runs on this thread from here on is the compiler's. Capturing the autograd graph
+        is not counted: where it fails, nothing says so."""
+        if self._compiling is not None:
+            self._compiling(any(one.trigger != CAPTURE or "/" in one.compile_id for one in self._thread().compiles))
 
     def open_phase(self, label: str, now: int) -> None:
         """A part begins on the calling thread."""

@@ -18,7 +18,7 @@ from neuron_explorer.trace.recorders import compiler_reasons, torch_compiler_pri
 from neuron_explorer.trace.recorders.compiler_breaks import read_break
 from neuron_explorer.trace.recorders.compiler_graphs import read_graph
 from neuron_explorer.trace.recorders.compiler_places import Places, place_of_code
-from neuron_explorer.trace.recorders.compiler_state import OpenCompile, Threads, phase_record, small_facts
+from neuron_explorer.trace.recorders.compiler_state import CAPTURE, OpenCompile, Threads, phase_record, small_facts
 
 __all__ = ["Watch"]
 
@@ -37,6 +37,7 @@ class Watch:
         listening: whether compilations that begin now are recorded.
         warn: show a Python warning for every recompilation.
         tracing_ops: how many operators compilers have traced so far, -1 unknown.
+        compiling: is told whether the calling thread compiles.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Watch:
         *,
         warn: bool,
         tracing_ops: Callable[[], int],
+        compiling: Callable[[bool], None] | None,
     ) -> None:
         self.listening = listening
         self.has_limit = True  # whether the compiler says where it checks its limit
@@ -54,7 +56,7 @@ class Watch:
         self._writer = writer
         self._warn = warn
         self._tracing_ops = tracing_ops
-        self._threads = Threads()
+        self._threads = Threads(compiling)
         self._keys = itertools.count(1)
         self._forwards: OrderedDict[str, OpenCompile] = OrderedDict()
 
@@ -87,7 +89,15 @@ class Watch:
             self._begin(opened)
         return opened
 
+    def release(self, opened: OpenCompile | None) -> None:
+        """Whatever went wrong, this compilation is over."""
+        if opened is not None:
+            self._threads.close(opened)
+
     def _start(self, opened: OpenCompile) -> None:
+        stale = self._threads.with_trigger(CAPTURE)
+        if stale is not None and "/" not in stale.compile_id:  # nothing compiles inside a capture: it failed
+            self._end(stale, "failed", {})
         opened.key, opened.start = next(self._keys), time.monotonic_ns()
         opened.tracing_ops = self._tracing_ops()
         opened.counters = torch_compiler_private.neuron_counters()
@@ -247,10 +257,12 @@ class Watch:
             if begins:
                 if self.listening():
                     self._other_begins(label, metadata)
-            elif current is not None and current.trigger == _BEGINNINGS[label] and current.begun:
-                error = sys.exc_info()[1]
-                more = {"failure": self._failure(error)} if error is not None else {}
-                self._end(current, "failed" if error is not None else "ok", more)
+            else:
+                ended = self._threads.with_trigger(_BEGINNINGS[label])
+                if ended is not None:
+                    error = sys.exc_info()[1]
+                    more = {"failure": self._failure(error)} if error is not None else {}
+                    self._end(ended, "failed" if error is not None else "ok", more)
             return
         if label.startswith("compile_attempt_"):
             reason = None if begins else torch_compiler_private.restart_reason(sys.exc_info()[1])

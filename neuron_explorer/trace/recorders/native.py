@@ -29,6 +29,7 @@ class NativeBackend:
         self.end = module.end
         self.now = module.now
         self.stats = module.stats
+        self.compiling = module.compiling  # of the calling thread: what runs is the compiler's, counted only
         self.pause = module.pause
         self.resume = module.resume
         self._process_directory: Path | None = None
