@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from neuron_explorer.trace.guard_names import tensor_of
 
@@ -337,42 +338,50 @@ def limit_advice(case: Case, limit: int) -> str:
     )
 
 
+_BREAKS: Final = tuple(
+    (re.compile(pattern), text)
+    for pattern, text in (
+        (
+            r"\bprint\b|\blogging\b|logger|warnings\.warn",
+            "Remove the print or log{at} from the compiled function, or keep it out with "
+            "`if not torch.compiler.is_compiling():`.",
+        ),
+        (
+            r"\.item\(\)|scalar_dense|tensor\.item|tolist",
+            "The value of a tensor is read into Python{at}, which also makes the host wait for the device: keep it a "
+            "tensor, and read it after the compiled function.",
+        ),
+        (
+            r"data.dependent|\bjump",
+            "A branch depends on the value of a tensor{at}: compute both ways and choose with torch.where, "
+            "use torch.cond, or take the decision outside the compiled function.",
+        ),
+        (r"numpy.*conver|conver.*numpy", "Stay with torch operators{at}: NumPy takes the data out of the graph."),
+        (
+            r"dynamic shape|nonzero|dynamic_output",
+            "The shape of a result depends on data{at}: use a form with a fixed shape "
+            "(torch.where, a mask, a fixed number of results).",
+        ),
+        (
+            r"\bskip|builtin|c extension|unsupported method call|unsupported function",
+            "Dynamo cannot look into this call{at}: take it out of the compiled function, or make it a custom "
+            "operator (torch.library.custom_op).",
+        ),
+        (r"context manager|generic context", "Enter this context manager outside the compiled function{at}."),
+        (r"exception|\braise\b|\btry\b", "Take the raise or try block{at} out of the compiled function."),
+    )
+)
+
+
 def break_advice(reason: str, kind: str, code: str, place: str, hints: list[str]) -> str:
-    """The advice for a graph break, from what caused it."""
-    text = f"{kind} {reason} {code}".lower()
+    """The advice for a graph break: by what torch says of it, else by the line's code, else torch's own hint."""
     at = f" at {place}" if place else ""
     # Torch mentions print and warn as examples, in parentheses, where another function is meant.
-    if re.search(r"\bprint\b|\blogging\b|logger|warnings\.warn", re.sub(r"\(e\.g\..*?\)", "", text)):
-        return (
-            f"Remove the print or log{at} from the compiled function, or keep it out with "
-            "`if not torch.compiler.is_compiling():`."
-        )
-    if ".item()" in text or "scalar_dense" in text or "tensor.item" in text or "tolist" in text:
-        return (
-            f"The value of a tensor is read into Python{at}, which also makes the host wait for the device: keep it a "
-            "tensor, and read it after the compiled function."
-        )
-    if "data-dependent" in text or "data dependent" in text or "jump" in text:
-        return (
-            f"A branch depends on the value of a tensor{at}: compute both ways and choose with torch.where, "
-            "use torch.cond, or take the decision outside the compiled function."
-        )
-    if "numpy" in text and "conver" in text:
-        return f"Stay with torch operators{at}: NumPy takes the data out of the graph."
-    if "dynamic shape" in text or "nonzero" in text or "dynamic_output" in text:
-        return (
-            f"The shape of a result depends on data{at}: use a form with a fixed shape "
-            "(torch.where, a mask, a fixed number of results)."
-        )
-    if "skip" in text or "marked as skipped" in text or "builtin" in text or "c extension" in text:
-        return (
-            f"Dynamo cannot look into this call{at}: take it out of the compiled function, or make it a custom "
-            "operator (torch.library.custom_op)."
-        )
-    if "context manager" in text or "generic context" in text:
-        return f"Enter this context manager outside the compiled function{at}."
-    if "exception" in text or "raise" in text or "try" in text:
-        return f"Take the raise or try block{at} out of the compiled function."
+    said = re.sub(r"\(e\.g\..*?\)", "", f"{kind} {reason}".lower(), flags=re.DOTALL)
+    for text in (said, code.lower()):
+        for pattern, words in _BREAKS:
+            if pattern.search(text):
+                return words.replace("{at}", at)
     for hint in hints:
         if hint and "graph break" not in hint.lower() and "issue" not in hint.lower():
             return hint
