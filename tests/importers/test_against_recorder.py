@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from torch_logs import compiles, imported
 
+import neuron_explorer
 from neuron_explorer.trace.store import load
 
+ROOT = Path(neuron_explorer.__file__).parents[1]
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[2])
@@ -30,10 +32,9 @@ def both(tmp_path_factory):
     directory = tmp_path_factory.mktemp("both")
     program = directory / "program.py"
     program.write_text(PROGRAM)
-    subprocess.run(
-        [sys.executable, str(program), str(directory / "recorded.parquet"), str(Path(__file__).parent)],
-        env=os.environ | {"TORCH_TRACE": str(directory / "logs")}, cwd=directory, check=True, capture_output=True,
-    )  # fmt: skip
+    environment = os.environ | {"TORCH_TRACE": str(directory / "logs"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(program), str(directory / "recorded.parquet"), str(Path(__file__).parent)]
+    subprocess.run(command, env=environment, cwd=directory, check=True, capture_output=True)
     with load(directory / "recorded.parquet") as trace:
         rows = trace.sql_arrow(
             "select * from events where kind in ('compile', 'recompile', 'graph_break', 'warning') "

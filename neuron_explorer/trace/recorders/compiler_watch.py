@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from neuron_explorer.trace.compile_phases import is_envelope, phase_of
 from neuron_explorer.trace.compile_spool import CompileWriter
@@ -26,6 +26,15 @@ _REMEMBERED = 10_000  # forward compilations that a backward compilation may bel
 _BEGINNINGS = {"entire_backward_compile": "backward", "compiled_autograd": "compiled_autograd"}
 _CACHES = (("fx_graph_cache_", "fx_graph"), ("autograd_cache_", "aotautograd"))
 _WORST_LAST = ("hit", "bypass", "miss")
+
+
+class _Forward(NamedTuple):
+    """What a backward compilation has from its forward one."""
+
+    place: Place
+    backend: str = ""
+    dynamic: str = ""
+    nth: int = 1
 
 
 class Watch:
@@ -58,7 +67,7 @@ class Watch:
         self._tracing_ops = tracing_ops
         self._threads = Threads(compiling)
         self._keys = itertools.count(1)
-        self._forwards: OrderedDict[str, OpenCompile] = OrderedDict()
+        self._forwards: OrderedDict[str, _Forward] = OrderedDict()
 
     # Frames ----------------------------------------------------------------------------
 
@@ -238,7 +247,7 @@ class Watch:
                 opened.cache["neuron"] = result
 
     def _remember(self, opened: OpenCompile) -> None:
-        self._forwards[opened.compile_id] = opened
+        self._forwards[opened.compile_id] = _Forward(opened.place, opened.backend, opened.dynamic, opened.nth)
         while len(self._forwards) > _REMEMBERED:
             self._forwards.popitem(last=False)
 
@@ -289,13 +298,16 @@ class Watch:
         compile_id = "" if compile_id == "None" else compile_id
         trigger = _BEGINNINGS[label]
         callers = self._places.callers(sys._getframe(3))
-        forward = self._forwards.get(compile_id)
-        if forward is not None:
-            place, backend, dynamic, nth = forward.place, forward.backend, forward.dynamic, forward.nth
-        else:
-            place, backend, dynamic, nth = (callers[0] if callers else Place("", -1, trigger)), "", "", 1
+        forward = self._forwards.get(compile_id) or _Forward(callers[0] if callers else Place("", -1, trigger))
         opened = OpenCompile(
-            compile_id, self._threads.native_id, place, trigger, callers, backend=backend, dynamic=dynamic, nth=nth
+            compile_id=compile_id,
+            thread=self._threads.native_id,
+            place=forward.place,
+            trigger=trigger,
+            callers=callers,
+            backend=forward.backend,
+            dynamic=forward.dynamic,
+            nth=forward.nth,
         )
         self._start(opened)
         self._begin(opened)
@@ -337,7 +349,7 @@ class Watch:
         kind = getattr(error, "gb_type", None)
         text = getattr(error, "msg", None) or argument("reason")
         read = read_break(str(text), kind if isinstance(kind, str) else "")
-        stack = argument("user_stack") or getattr(error, "real_stack", None)
+        stack = argument("user_stack") or getattr(error, "real_stack", None) or torch_compiler_private.traced_stack()
         inside = self._places.of_summary(stack)
         place = inside[0] if inside else opened.place
         site = (place.file, place.line, read.type)

@@ -175,12 +175,12 @@ def guard_texts(result: Any) -> list[str] | None:
     return [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else None
 
 
-def guards_of_versions(entries: Any) -> dict[str, list[str]]:
+def guards_of_versions(entries: Any, most: int = 16) -> dict[str, list[str]]:
     """compile id → guards, of the versions of a function that torch keeps (a list, or the first of a chain)."""
     chain = []
     if isinstance(entries, (list, tuple)):
-        chain = list(entries)
-    while not isinstance(entries, (list, tuple)) and entries is not None and len(chain) < 1000:
+        chain = list(entries[:most])
+    while not isinstance(entries, (list, tuple)) and entries is not None and len(chain) < most:
         chain.append(entries)
         entries = getattr(entries, "next", None)
     found = {}
@@ -206,6 +206,13 @@ def skip_reason(result: Any) -> str:
     """Why Dynamo made no code of a frame, "" where it does not say."""
     reason = getattr(result, "skip_reason", None)
     return reason if isinstance(reason, str) else ""
+
+
+def traced_stack() -> Any:
+    """The stack of the line that is being traced, outermost first; None where this torch does not tell."""
+    guards = sys.modules.get("torch._guards")
+    extract = getattr(getattr(guards, "TracingContext", None), "extract_stack", None)
+    return extract() if callable(extract) else None
 
 
 def restart_reason(error: BaseException | None) -> str | None:
