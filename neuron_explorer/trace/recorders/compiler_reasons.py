@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from neuron_explorer.trace.compile_spool import MAX_ITEMS
 from neuron_explorer.trace.compiles import Compilation, LimitReached, Place, Reason
 from neuron_explorer.trace.notices import RecompileWarning, warn_at
 from neuron_explorer.trace.recompile_reasons import parse_reason
@@ -28,7 +29,7 @@ _CHANGED: Final = {
 def read(
     texts: Any, guards: Mapping[str, Sequence[str]], local: Mapping[str, Any], outside: Mapping[str, Any]
 ) -> tuple[Reason, ...]:
-    """A reason per version (cache entry), the nearest version's first.
+    """A reason per version (cache entry), the nearest version's first; of many, those of the newest 64.
 
     ``guards``: compile id of a version → its guards. ``local`` and ``outside`` are the scopes of
     the function that is compiled again.
@@ -36,7 +37,7 @@ def read(
     if not isinstance(texts, (list, tuple)) or not texts:
         return (Reason("", "no_reason", ""),)
     reasons = []
-    for text in texts:
+    for text in texts[:MAX_ITEMS]:
         reasons.append(with_found_value(parse_reason(str(text)), local, outside))
     first = nearest(reasons, guards, local, outside)
     return (reasons[first], *reasons[:first], *reasons[first + 1 :])
