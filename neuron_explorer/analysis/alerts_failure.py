@@ -115,4 +115,4 @@ def _failure_advice(failure: Mapping[str, Any], row: Row, events: CompileEvents)
         return "Try torch.compile(dynamic=False), or pad inputs to a fixed size."
     if "out of memory" in text:
         return "Compile a smaller part of the model at a time, or lower the batch size."
-    return 'Try backend="eager", then "aot_eager", to see which part fails; its whole message is among the alert\'s details.'
+    return 'Try backend="eager", then "aot_eager", to see which part fails; the whole message is in the details.'
