@@ -12,6 +12,7 @@ from typing import NoReturn
 import typer
 
 from neuron_explorer.cli.demo import demo
+from neuron_explorer.cli.export import export
 from neuron_explorer.cli.handover import Handover
 from neuron_explorer.cli.import_ import import_
 from neuron_explorer.cli.info import info
@@ -36,6 +37,7 @@ app.command()(info)
 app.command()(summary)
 app.command()(readiness)
 app.command()(serve)
+app.command()(export)
 app.command()(recover)
 app.command()(redact)
 app.command(name="import")(import_)

@@ -99,3 +99,18 @@ def test_serve_needs_its_token(trace: Path) -> None:
     finally:
         server.terminate()
         server.communicate(timeout=30)
+
+
+def test_export_writes_a_report_once(command, trace, tmp_path):
+    target = tmp_path / "report.html"
+    assert command("export", trace, "--format", "html", "-o", target).code == 0
+    text = target.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>") and "train.py:7" in text and "\x1b" not in text
+    again = command("export", trace, "-o", target)
+    assert again.code == 4 and "exists" in again.err and "Traceback" not in again.err
+    assert command("export", trace, "-o", target, "--force").code == 0
+    assert command("export", trace, "-o", tmp_path / "no" / "x.html").code == 4
+    assert command("export", trace, "-o", tmp_path).code == 4
+    assert command("export", tmp_path / "none.parquet").code == 4
+    assert command("export", trace, "--format", "pdf").code == 2
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "trace.parquet"]
