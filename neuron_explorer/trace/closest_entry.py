@@ -22,6 +22,10 @@ MAX_ENTRIES: Final = 300
 
 _COMMENT: Final = re.compile(r"\s{2,}#.*", re.DOTALL)
 _BLANK: Final = re.compile(r"\s+")
+_TENSOR: Final = re.compile(
+    r"check_tensor\((?P<source>.+?), [\w.]+, (?P<keys>DispatchKeySet\([^)]*\)), (?P<dtype>[\w.]+), "
+    r"device=(?P<device>\w+), requires_grad=(?P<grad>\w+), size=\[(?P<size>[^\]]*)\], stride=\[(?P<stride>[^\]]*)\]\)"
+)
 
 
 def bare_guards(guards: Iterable[str]) -> frozenset[str]:
@@ -32,21 +36,42 @@ def bare_guards(guards: Iterable[str]) -> frozenset[str]:
 def closest_entry(
     reasons: Sequence[Reason], found: Collection[str], entries: Mapping[str, Collection[str]]
 ) -> int:
-    """Index of the reason of the entry with the fewest guards that are not among those ``found``.
+    """Index of the reason of the entry that differs least from what was ``found``.
 
-    ``found`` and the values of ``entries`` (by compile id) are bare guards. Of entries that are
+    ``found`` and the values of ``entries`` (by compile id) are bare guards. A guard that is not among
+    those found counts once; of a tensor's, every size and property that differs. Of entries that are
     equally near, and where guards are not known, the reasons decide. -1 without reasons.
     """
+    tensors = {match["source"]: match for guard in found if (match := _TENSOR.fullmatch(guard))}
     unmet: dict[int, int] = {}
     for index, reason in enumerate(reasons):
         guards = entries.get(reason.entry) if found else None
         if guards:
-            unmet[index] = sum(1 for guard in guards if guard not in found)
+            unmet[index] = sum(_differences(guard, tensors) for guard in guards if guard not in found)
     if not unmet:
         return closest(reasons)
     fewest = min(unmet.values())
     nearest = [index for index, number in unmet.items() if number == fewest]
     return nearest[closest([reasons[index] for index in nearest])]
+
+
+def _differences(guard: str, tensors: Mapping[str, re.Match[str]]) -> int:
+    """In how much a guard that was not found again differs from what was."""
+    match = _TENSOR.fullmatch(guard)
+    found = tensors.get(match["source"]) if match else None
+    if match is None or found is None:
+        return 1
+    number = sum(match[part] != found[part] for part in ("dtype", "device", "grad")) + _sizes(match, found, "size")
+    # Another layout or backend counts where nothing else explains it.
+    return number or int(match["keys"] != found["keys"] or _sizes(match, found, "stride") > 0)
+
+
+def _sizes(match: re.Match[str], found: re.Match[str], part: str) -> int:
+    """How many numbers differ; ``None`` in the entry's is any number, and another number of them counts once."""
+    wanted, given = (m[part].split(", ") if m[part] else [] for m in (match, found))
+    if len(wanted) != len(given):
+        return 1
+    return sum(want not in ("None", size) for want, size in zip(wanted, given, strict=True))
 
 
 def nearest_first(compiles: Compiles) -> Compiles:

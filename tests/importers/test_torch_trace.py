@@ -55,7 +55,7 @@ def test_a_recompilation_has_the_reason_of_the_entry_that_nearly_fitted(log):
     ]  # fmt: skip
     assert found == [
         ("0/1", "size", "x.shape[0]", "4", "5", "0/0"),
-        ("0/2", "dtype", "x", "float32", "float64", "0/1"),
+        ("0/2", "dtype", "x", "float32", "float64", "0/0"),
         ("0/3", "python_value", "k", "2.0", "3.0", "0/0"),
         ("0/4", "size", "x.shape[0]", "5", "10", "0/1"),  # 0/0 to 0/2 are as near, 0/3 had another k
         ("0/5", "size", "x.shape[0]", "10", "11", "0/4"),

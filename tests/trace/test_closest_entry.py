@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from neuron_explorer.trace.closest_entry import bare_guards, closest_entry, nearest_first
 from neuron_explorer.trace.compiles import Compilation, Compiles, Place, Recompile
 from neuron_explorer.trace.recompile_reasons import parse_reason
@@ -49,6 +51,31 @@ def test_of_entries_that_are_as_near_the_reasons_decide():
     reasons = [parse_reason("0/0: " + SIZE.format(4, 6)), parse_reason("0/1: " + SIZE.format(5, 6))]
     entries = {"0/0": {"a", "b"}, "0/1": {"a", "c"}}
     assert closest_entry(reasons, {"a", "d"}, entries) == closest_entry(reasons, (), {}) == 1
+
+
+def tensor(size: str, dtype: str = "float32", stride: str = "8, 1", keys: str = "CPU, Autograd") -> str:
+    return (
+        f"check_tensor(L['x'], Tensor, DispatchKeySet({keys}), torch.{dtype}, device=None, "
+        f"requires_grad=False, size=[{size}], stride=[{stride}])"
+    )
+
+
+@pytest.mark.parametrize(
+    ("near", "far"),
+    [
+        (tensor("4, 8", "float64"), tensor("5, 8", "float64")),  # another dtype, or another size too
+        (tensor("5, 8"), tensor("5, 9")),  # one size, or two
+        (tensor("None, 8"), tensor("5, 8")),  # a size that may be any
+        (tensor("4"), tensor("5, 9")),  # another number of dimensions counts once
+        (tensor("4, 8", stride="1, 4"), tensor("5, 9")),  # only the layout
+        (tensor("4, 8", keys="CUDA, Autograd"), tensor("5, 9")),
+    ],
+)
+def test_of_a_tensor_every_difference_counts(near, far):
+    reasons = [parse_reason("0/0: " + SIZE.format(4, 6)), parse_reason("0/1: " + SIZE.format(5, 6))]
+    found = {tensor("4, 8"), "k == 1"}
+    for first, second, want in ((near, far, 0), (far, near, 1)):
+        assert closest_entry(reasons, found, {"0/0": {first, "k == 1"}, "0/1": {second, "k == 1"}}) == want
 
 
 def test_without_guards_nothing_changes():
