@@ -63,7 +63,7 @@
       const steps = this.steps(row.series, view, tiles);
       const low = Math.min(0, series.low);
       const range = Math.max(series.high - low, 1e-12);
-      const y = row.y - view.scroll;
+      const y = row.head ? row.y : row.y - view.scroll;
       const at = (value) => y + HEIGHT - 2 - ((value - low) / range) * (HEIGHT - 6);
       ctx.strokeStyle = nx.css(palette.line);
       ctx.beginPath();

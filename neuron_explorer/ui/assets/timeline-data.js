@@ -84,6 +84,8 @@
       this.worked = worked;
       this.tiles = new ByteMap(TILE_BYTES);
       this.marks = new ByteMap(8 << 20);
+      this.paints = new ByteMap(16 << 20);
+      this.colour = "kind"; // what slices are coloured by
       this.filter = ""; // query string of the highlighted events, "" for none
       this.flights = new Map(); // key → flight
       this.running = 0;
@@ -133,6 +135,12 @@
       return this.marks.get(`${this.filter}|${block}/${k}/${i}`);
     }
 
+    /** The class of each entry of a tile, null until it is known. */
+    paint(block, k, i) {
+      const found = this.paints.get(`${this.colour}|${block}/${k}/${i}`);
+      return found ? found.bits : null;
+    }
+
     /** Tiles to draw [i] of a block with: itself, else a coarser one, else finer ones. */
     cover(block, k, i, out) {
       const own = this.tile(block, k, i);
@@ -173,15 +181,16 @@
       for (const flight of new Set(this.flights.values())) {
         if (!flight.keys.some((key) => needed.has(key))) flight.abort.abort();
       }
-      for (const kind of ["tiles", "marks"]) {
+      for (const kind of ["tiles", "paints", "marks"]) {
         if (kind === "marks" && !this.filter) continue;
+        if (kind === "paints" && this.colour === "kind") continue;
         for (const [bs, is] of sets) this.request(kind, bs, k, is);
       }
     }
 
     request(kind, blocks, k, numbers) {
-      const cache = kind === "tiles" ? this.tiles : this.marks;
-      const prefix = kind === "tiles" ? "" : this.filter + "|";
+      const cache = this[kind];
+      const prefix = { tiles: "", marks: this.filter + "|", paints: this.colour + "|" }[kind];
       const missing = (b, i) => {
         const key = `${prefix}${b}/${k}/${i}`;
         return !cache.has(key) && !this.flights.has(kind + key);
@@ -204,7 +213,7 @@
       for (const key of marked) this.flights.set(key, flight);
       this.running++;
       try {
-        const filter = kind === "marks" ? "&" + this.filter : "";
+        const filter = { tiles: "", marks: "&" + this.filter, paints: "&by=" + this.colour }[kind];
         const url = `${this.base}/${kind}?k=${k}&i=${numbers.join()}&b=${blocks.join()}${filter}`;
         const response = await fetch(url, { signal: flight.abort.signal });
         if (!response.ok) await checked(response);

@@ -39,7 +39,14 @@
         this.status.textContent = `${nx.plural(answer.count, "match", "matches")} for ${label}`;
         if (!this.selected) this.panel.hits(answer, label);
       } catch (error) {
-        this.trouble(error);
+        if (!this.alive() || this.filter !== filter) return;
+        if (!filter.sql && !/^\s*sql:/i.test(filter.q || "")) return this.trouble(error);
+        // A condition without an answer: what is wrong with it, and nothing highlighted.
+        this.source.filter = "";
+        this.found.hidden = true;
+        this.invalidate();
+        this.panel.failed(`${label}: ${error.message}`);
+        this.status.textContent = error.message;
       }
     },
 
@@ -77,6 +84,12 @@
       const { view } = this;
       this.marks = state.marks;
       this.span = null;
+      view.lanes = new nx.LaneChoice(state.lanes);
+      view.arrange();
+      this.arranged();
+      this.lanesButton();
+      if (this.lanesNode) this.toggleLanes();
+      this.colourBy(state.colour, true);
       if (state.window) view.show(...state.window);
       else view.show(0, view.end);
       this.invalidate();
@@ -88,16 +101,18 @@
           else this.status.textContent = `the trace has no step ${state.step}`;
         }
         if (state.event !== null) {
-          if (this.selected && this.selected.id === state.event) return;
-          const details = await this.source.ask("event", { id: state.event });
-          if (!state.window && state.step === null) await this.jump(details, false);
-          else {
-            this.reveal(details);
-            await this.select(details);
+          if (!this.selected || this.selected.id !== state.event) {
+            const details = await this.source.ask("event", { id: state.event });
+            if (!state.window && state.step === null) await this.jump(details, false);
+            else {
+              this.reveal(details);
+              await this.select(details);
+            }
           }
         } else if (this.selected) {
           this.select(null);
         }
+        if (state.span) await this.measure(...state.span, true);
       } catch (error) {
         if (this.alive()) this.panel.failed(error.message);
       }
@@ -111,6 +126,7 @@
       if (pending) return; // its id comes with the details
       const search = nx.writeState(window.location.search, {
         filter: this.filter, window: whole ? null : [view.t0, view.t1], event: this.selected ? this.selected.id : null, marks: this.marks,
+        span: this.span, colour: this.source.colour, lanes: view.lanes,
       });
       if (search === window.location.search) return;
       const url = window.location.pathname + search + window.location.hash;

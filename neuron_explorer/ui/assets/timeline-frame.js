@@ -112,50 +112,48 @@
     return axis;
   };
 
-  /** The labels of the lanes in sight, as buttons that collapse their lane. */
-  nx.drawLabels = function (container, headContainer, view, toggle) {
+  /** The labels of the lanes in sight: buttons that fold their lane and pin it. `app`: the timeline. */
+  nx.drawLabels = function (container, headContainer, app) {
+    const { view } = app;
     const nodes = [];
     const heads = [];
+    const headings = view.labels.filter((label) => label.head && label.lane).length;
     for (const label of view.labels) {
-      const { lane } = label;
+      const { key, lane, series, pinned } = label;
+      const list = pinned ? heads : nodes;
       if (label.head) {
-        const text = view.labels.filter((other) => other.head).length > 1 ? `steps, ${lane.process_name || lane.process}` : "steps";
-        heads.push(el("div", { class: "tl-label tl-label-head", style: `top:${label.y}px`, title: lane.name }, text));
+        const text = label.annotations ? "annotations" : headings > 1 ? `steps, ${lane.process_name || lane.process}` : "steps";
+        heads.push(el("div", { class: "tl-label tl-label-head", style: `top:${label.y}px`, title: label.annotations ? "Ranges of the rows that hold most of them; each is drawn in its lane, too" : lane.name }, text));
         continue;
       }
-      const y = label.y - view.scroll;
+      const y = pinned ? label.y : label.y - view.scroll;
       if (label.heading) {
-        if (y > -30 && y < view.height) nodes.push(el("div", { class: "tl-group", style: `top:${y}px` }, el("span", { class: "tl-group-name" }, label.heading)));
+        if (y > -30 && y < view.height) nodes.push(el("div", { class: "tl-group", style: `top:${y}px`, title: `${label.heading}${label.id ? `, process ${label.id}` : ""}` }, el("span", { class: "tl-group-name" }, label.heading), label.id ? el("span", { class: "tl-group-id" }, label.id) : null));
         continue;
       }
-      if (label.series) {
-        const { name, n, low, high, process } = label.series;
-        if (y > -40 && y < view.height) nodes.push(el("div", { class: "tl-label tl-label-series", style: `top:${y}px`, title: `${name} · ${nx.plural(n, "sample")}, ${nx.value(low)} to ${nx.value(high)}${process > 0 ? ` · process ${process}` : ""}` },
-          el("span", { class: "tl-label-name" }, name), el("span", { class: "tl-label-max" }, `max ${nx.value(high)}`)));
-        continue;
-      }
-      if (label.group) {
-        if (y > -30 && y < view.height) {
-          const rank = lane.rank ? `rank ${lane.rank} · ` : "";
-          const name = lane.process_name || "process";
-          nodes.push(el("div", { class: "tl-group", style: `top:${y}px`, title: `${rank}${name}, process ${lane.process}` },
-            el("span", { class: "tl-group-name" }, rank + name), lane.process > 0 ? el("span", { class: "tl-group-id" }, String(lane.process)) : null));
-        }
+      const name = lane ? lane.name : series.name;
+      const pin = () => el("button", { type: "button", class: "tl-pin", tabindex: "-1", "aria-pressed": String(pinned), title: pinned ? "Unpin" : "Pin to the top", "aria-label": `${pinned ? "Unpin" : "Pin to the top:"} ${name}`, onclick: () => app.pinLane(key, name) }, nx.pinIcon());
+      if (series) {
+        const { n, low, high, process } = series;
+        if (pinned || (y > -40 && y < view.height)) list.push(el("div", { class: "tl-label tl-label-series", "data-lane": key, style: `top:${y}px`, title: `${name} · ${nx.plural(n, "sample")}, ${nx.value(low)} to ${nx.value(high)}${process > 0 ? ` · process ${process}` : ""}` },
+          el("span", { class: "tl-label-name" }, name), el("span", { class: "tl-label-max" }, `max ${nx.value(high)}`), pin()));
         continue;
       }
       const height = Math.max(18, label.rows * nx.geometry.ROW);
-      if (y > view.height || y + height < 0) continue;
-      const closed = view.collapsed.has(label.number);
+      if (!pinned && (y > view.height || y + height < 0)) continue;
+      const closed = label.rows < lane.tracks;
       const foldable = lane.tracks > 1;
       // A tall lane keeps its name in sight while it is scrolled through.
-      const top = Math.max(y, Math.min(2, y + height - 18));
-      const hidden = closed ? ` · ${lane.tracks - 1} rows hidden` : "";
-      const text = [el("span", { class: "tl-label-name" }, lane.name), closed ? el("span", { class: "tl-label-more" }, `+${lane.tracks - 1}`) : null];
-      const title = `${lane.name} · ${nx.plural(lane.events, "event")}${hidden}${lane.hidden ? ` · ${nx.count(lane.hidden)} not drawn: too many overlap` : ""}`;
-      nodes.push(foldable
-        ? el("button", { class: "tl-label tl-label-fold", type: "button", style: `top:${top}px`, title, tabindex: "-1", "aria-expanded": String(!closed), onclick: () => toggle(label.number) },
-            el("span", { class: "tl-fold", "aria-hidden": "true" }, closed ? "▸" : "▾"), ...text)
-        : el("div", { class: "tl-label", style: `top:${top}px`, title }, ...text));
+      const top = pinned ? y : Math.max(y, Math.min(2, y + height - 18));
+      const hidden = closed ? ` · ${lane.tracks - label.rows} rows hidden` : "";
+      const text = [el("span", { class: "tl-label-name" }, name), closed ? el("span", { class: "tl-label-more" }, `+${lane.tracks - label.rows}`) : null];
+      const title = `${name} · ${nx.plural(lane.events, "event")}${hidden}${lane.hidden ? ` · ${nx.count(lane.hidden)} not drawn: too many overlap` : ""}`;
+      list.push(el("div", { class: "tl-label", "data-lane": key, style: `top:${top}px` },
+        foldable
+          ? el("button", { class: "tl-label-fold", type: "button", title, tabindex: "-1", "aria-expanded": String(!view.lanes.folded(key)), onclick: () => app.foldLane(key) },
+              el("span", { class: "tl-fold", "aria-hidden": "true" }, view.lanes.folded(key) ? "▸" : "▾"), ...text)
+          : el("span", { class: "tl-label-plain", title }, ...text),
+        pin()));
     }
     container.replaceChildren(...nodes);
     headContainer.replaceChildren(...heads);

@@ -4,13 +4,15 @@
   "use strict";
   const nx = (window.nxTimeline = window.nxTimeline || {});
   const SHADES = 16;
+  const AS_KIND = 255; // class of what keeps the colour of its kind
   const MAX_LABELS = 1500;
   const LABEL_WIDTH = 34; // css px from which a slice is named
   const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif";
 
   nx.Palette = class {
-    /** Colours of the categories from the CSS variables of `root`, in the current theme. */
-    constructor(root, categories) {
+    /** Colours of the categories, and after them of the classes (see nx.classColours), from the CSS
+        variables of `root`, in the current theme. `by`: what slices are coloured by. */
+    constructor(root, categories, by) {
       const style = getComputedStyle(root);
       const read = (name) => nx.rgb(style.getPropertyValue(name) || "#888888");
       this.surface = read("--surface");
@@ -22,7 +24,9 @@
       this.inset = read("--inset");
       this.background = nx.pixel(this.surface);
       this.grid = nx.pixel(nx.mix(this.line, this.surface, 0.6));
-      const n = categories.length * SHADES;
+      this.classes = categories.length; // the first class
+      const colours = [...categories.map((category) => [read("--tl-" + category.key), category.mark]), ...nx.classColours(by, read, this.surface).map((colour) => [colour, ""])];
+      const n = colours.length * SHADES;
       // Full colour, and dimmed for what a search leaves out; the mark is a darker or lighter edge.
       this.full = new Uint32Array(n);
       this.fullTop = new Uint32Array(n);
@@ -30,8 +34,7 @@
       this.dim = new Uint32Array(n);
       this.rgb = [];
       this.label = [];
-      categories.forEach((category, c) => {
-        const colour = read("--tl-" + category.key);
+      colours.forEach(([colour, mark], c) => {
         const dark = nx.luminance(colour) < 0.2; // white text has the better contrast
         const edge = nx.mix(colour, dark ? [255, 255, 255] : [0, 0, 0], dark ? 0.5 : 0.55);
         this.rgb.push(colour);
@@ -43,12 +46,22 @@
           const shade = nx.mix(colour, this.surface, strength);
           const marked = nx.mix(edge, this.surface, strength);
           this.full[at] = nx.pixel(shade);
-          this.fullTop[at] = nx.pixel(category.mark === "top" || category.mark === "both" ? marked : shade);
-          this.fullBottom[at] = nx.pixel(category.mark === "bottom" || category.mark === "both" ? marked : shade);
+          this.fullTop[at] = nx.pixel(mark === "top" || mark === "both" ? marked : shade);
+          this.fullBottom[at] = nx.pixel(mark === "bottom" || mark === "both" ? marked : shade);
           this.dim[at] = nx.pixel(nx.mix(shade, this.surface, 0.22));
         }
       });
     }
+  };
+
+  /** Colours of classes 0 to 9 (the costliest things, or steps of self time), of others, and of none. */
+  nx.classColours = function (by, read, surface) {
+    const classes = [];
+    const [low, middle, high] = ["low", "middle", "high"].map((name) => read("--tl-cost-" + name));
+    for (let n = 0; n < 10; n++) {
+      classes.push(by === "cost" ? (n < 5 ? nx.mix(middle, low, n / 4.5) : nx.mix(high, middle, (n - 4.5) / 4.5)) : read("--tl-by-" + n));
+    }
+    return [...classes, read("--tl-by-others"), nx.mix(read("--tl-by-others"), surface, 0.45)];
   };
 
   /** A canvas that is as many device pixels large as it covers. */
@@ -138,6 +151,7 @@
       const perPx = view.nsPerPx / dpr;
       const gap = Math.max(1, Math.round(dpr));
       const filtered = source.filter !== "";
+      const coloured = source.colour !== "kind";
       let pending = null; // a slice that reaches the edge of its tile
       const flush = (slice) => {
         if (!slice) return;
@@ -160,6 +174,8 @@
         if (right <= left) continue;
         const mask = filtered && !segment.clip ? this.marked(row, k, i, A, B, left, right) : null;
         const { x0, x1, count, cat, fill, name, offset } = tile;
+        const paint = coloured && row.only === undefined ? source.paint(row.block, k, i) : null;
+        if (coloured && row.only === undefined && !paint) this.drawn.missing++;
         const end = offset[row.r + 1];
         let e = lowerBound(x1, offset[row.r], end, (left - A) / B);
         for (; e < end; e++) {
@@ -174,7 +190,8 @@
           if (p0 < left) p0 = left;
           if (p1 > right) p1 = right;
           if (p1 <= p0) p1 = Math.min(p0 + 1, right);
-          const category = cat[e] & 0x7f;
+          if (row.only !== undefined && (cat[e] & 0x7f) !== row.only) continue;
+          const category = paint && paint[e] !== AS_KIND ? palette.classes + paint[e] : cat[e] & 0x7f;
           const at = category * SHADES + (fill[e] >> 4);
           const single = count[e] === 1;
           if (mask) {
@@ -194,7 +211,7 @@
             this.bottom.fill(palette.fullBottom[at], p0, p1);
           }
           if (!single) {
-            this.drawn.merged += count[e];
+            if (!row.head || row.pinned) this.drawn.merged += count[e];
             continue;
           }
           const id = tile.row[e];
@@ -208,7 +225,7 @@
           }
           flush(pending);
           pending = null;
-          this.drawn.single++;
+          if (!row.head || row.pinned) this.drawn.single++; // steps and annotations are no lanes
           if (x1[e] === nx.EDGE || to - from >= LABEL_WIDTH * 0.5 * dpr || cat[e] & nx.OPEN) {
             const slice = { id, name: name[e], x0: from, x1: to, category, y: row.y, open: (cat[e] & nx.OPEN) !== 0, dim: mask ? !mask[Math.max(p0, Math.min(p1 - 1, (p0 + p1) >> 1))] : false };
             if (x1[e] === nx.EDGE) pending = slice;
@@ -312,6 +329,7 @@
         const slack = ((view.nsPerPx * 1.5) / 2 ** k) * 32;
         const end = tile.offset[row.r + 1];
         for (let e = lowerBound(tile.x1, tile.offset[row.r], end, x - slack); e < end && tile.x0[e] <= x + slack; e++) {
+          if (row.only !== undefined && (tile.cat[e] & 0x7f) !== row.only) continue;
           const inside = tile.x0[e] <= x && tile.x1[e] > x;
           if (inside || !near) near = { id: tile.row[e], name: tile.name[e], count: tile.count[e], category: tile.cat[e] & 0x7f, open: (tile.cat[e] & nx.OPEN) !== 0 };
           if (inside) return near;

@@ -57,6 +57,7 @@
         this.source(event),
         this.kernel(event.kernel),
         this.tensors(event),
+        this.work(event),
         this.links(event),
         this.stack(event),
       );
@@ -66,10 +67,12 @@
       const open = event.duration < 0;
       const compiles = event.kind === "compile" || event.kind === "recompile";
       const instant = event.duration === 0 && Boolean(event.compilation);
+      const { on_device: device } = event;
       const host = compiles ? "time to compile" : this.app.meta.asynchronous && event.kind !== "device" ? "host submit" : event.kind === "device" ? "device" : "host duration";
       return el("dl", { class: "tl-facts" },
         ...(instant ? [] : fact(host, open ? "end not observed" : nx.duration(event.duration))),
         ...(event.self >= 0 && !open && !instant && event.kind !== "recompile" ? fact(compiles ? "in no part" : event.kind === "device" ? "self" : "self (host)", nx.duration(event.self)) : []),
+        ...(device && !compiles ? onDevice(device) : []),
         ...fact("start", nx.time(event.start, Math.max(1, event.duration > 0 ? event.duration / 100 : 1000))),
         ...(event.step >= 0 ? fact("step", `${nx.count(event.step)}${event.period ? ", " + event.period : ""}`) : []),
         ...fact("lane", `${event.lane.name}${event.lane.process_name && event.lane.process_name !== "main" ? ", " + event.lane.process_name : ""}, depth ${event.lane.depth}`),
@@ -100,6 +103,20 @@
     kernel(kernel) {
       if (!kernel) return null;
       return [el("h3", { class: "tl-h", title: kernel.function }, `Kernel ${clipped(kernel.function, 60)} `, this.line(kernel)), excerpt(kernel.source, kernel.line)];
+    }
+
+    /** FLOPs, bytes, and the least time they take on a chip. */
+    work(event) {
+      const { work } = event;
+      if (!work) return null;
+      if (!work.floors) return work.reason ? el("p", { class: "tl-note" }, `FLOPs and floor: ${work.reason}.`) : null;
+      const taken = event.on_device ? event.on_device.total : event.duration;
+      return [el("h3", { class: "tl-h" }, "Work and floor"),
+        el("dl", { class: "tl-facts" },
+          ...fact("arithmetic", work.flops),
+          ...fact("memory", work.moved),
+          ...work.floors.flatMap((floor) => fact(`floor, ${floor.chip}`, `${nx.duration(Math.max(1, floor.ns))}, ${floor.bound}`))),
+        el("p", { class: "tl-note" }, `From shapes, for one device of each chip; it is a floor, not an estimate.${taken > 0 && !event.on_device ? " The time above is the host's, not a chip's." : ""}`)];
     }
 
     tensors(event) {
@@ -150,16 +167,17 @@
         el("h2", { class: "tl-h" }, "Matches"),
         el("div", { class: "tl-name" }, clipped(label, 200)),
         el("div", { class: "tl-sub" }, count ? nx.plural(count, "event") : "no event matches"),
-        count === 0 ? el("p", { class: "tl-empty" }, "Search looks at names, modules and file:line. op:, line:, module:, shape:, phase:, kind: and step: look at one of them.") : null,
+        count === 0 ? el("p", { class: "tl-empty" }, "Search looks at names, modules and file:line. op:, line:, module:, shape:, phase:, kind: and step: look at one of them; * stands for anything. sql: takes a condition, as in sql: duration > 1e6 and phase = 'backward'.") : null,
         count ? el("div", { class: "tl-hits-head" }, el("span", {}, "name"), el("span", {}, "start"), el("span", {}, "duration")) : null,
         el("ol", { class: "tl-hits", start: first + 1 }, ...hits.map((hit) => el("li", {}, el("button", { type: "button", class: "tl-link", onclick: () => this.app.jump(hit) }, clipped(nx.shortName(hit.name), 60)),
           el("span", {}, nx.time(hit.start, Math.max(1, this.app.meta.end / 1e4))), el("span", {}, hit.open ? "no end" : nx.duration(hit.end - hit.start))))),
+        answer.cut ? el("p", { class: "tl-note" }, `The condition picks more; the first ${nx.count(200000)} of its answer are looked at.`) : null,
         first + hits.length < count ? el("p", { class: "tl-note" }, `The first ${nx.count(hits.length)} of ${nx.count(count)} by time; N and Shift+N step through all.`) : null,
       );
     }
 
-    /** A measured span. */
-    span(t0, t1, events) {
+    /** A measured span. `answers`: what is in it by operator and line, as far as it is known. */
+    span(t0, t1, events, answers = {}) {
       this.set(
         el("h2", { class: "tl-h" }, "Span"),
         el("div", { class: "tl-name" }, nx.duration(t1 - t0)),
@@ -167,6 +185,7 @@
           ...fact("from", nx.time(t0, Math.max(1, (t1 - t0) / 1000))),
           ...fact("to", nx.time(t1, Math.max(1, (t1 - t0) / 1000))),
           ...fact("events that touch it", events === null ? "…" : nx.count(events))),
+        ...nx.spanContents(this.app, t0, t1, answers),
         el("p", { class: "tl-note" }, "F fits the window to the span, M keeps it as a mark, Escape drops it."),
       );
     }
@@ -183,6 +202,12 @@
         return el("div", { class: current ? "source-line source-line-current" : "source-line", "aria-current": current ? "true" : null },
           el("span", { class: "source-number" }, String(number)), el("span", { class: "source-text" }, text || " "));
       }));
+  }
+
+  /** Time on the device and until it was done, each named; or that neither was seen. */
+  function onDevice(device) {
+    if (!device.count) return [...fact("device", "not observed"), ...fact("synchronised", "not observed")];
+    return [...fact("device", `${nx.duration(device.total)} in ${nx.plural(device.count, "execution")}`), ...fact("synchronised", nx.duration(device.until))];
   }
 
   function fact(label, text) {

@@ -26,7 +26,9 @@
       if (!row) return this.select(null);
       try {
         const { event, n } = await this.hit(row, at.x);
-        if (this.alive()) this.select(event, { push: true, among: n });
+        if (!this.alive()) return;
+        const other = row.only !== undefined && event && event.category !== this.meta.categories[row.only].key;
+        this.select(other ? null : event, { push: true, among: n });
       } catch (error) {
         this.trouble(error);
       }
@@ -39,7 +41,7 @@
       const before = this.pointerAt;
       this.pointerAt = at ? at.x : null;
       if (before !== this.pointerAt && this.view) nx.drawOverlay(this, window.devicePixelRatio || 1);
-      const counter = at && !row && !at.head && this.tilesNow ? this.view.counterAt(at.y) : null;
+      const counter = at && !row && this.tilesNow ? this.view.counterAt(at.y, at.head) : null;
       this.tip.hidden = !entry && !counter;
       if (counter) {
         const value = this.counters.valueAt(counter.series, this.view.time(at.x), this.view, this.tilesNow);
@@ -151,8 +153,20 @@
       const [a, b] = this.span;
       this.status.textContent = `span of ${nx.duration(b - a)}`;
       this.panel.span(a, b, null);
-      const answer = await this.source.ask("window", { t0: Math.floor(a), t1: Math.ceil(b), tracks: `0-${this.meta.blocks.reduce((n, block) => Math.max(n, block[1] + block[2]), 1) - 1}` }).catch(() => null);
-      if (answer && this.span && this.span[0] === a) this.panel.span(a, b, answer.events);
+      this.keepState(false);
+      const times = { t0: Math.floor(a), t1: Math.ceil(b) };
+      const answers = {};
+      let events = null;
+      const known = (put) => (answer) => {
+        put(answer);
+        if (this.alive() && this.span && this.span[0] === a && this.span[1] === b) this.panel.span(a, b, events, answers);
+      };
+      const tracks = `0-${this.meta.blocks.reduce((n, block) => Math.max(n, block[1] + block[2]), 1) - 1}`;
+      await Promise.all([
+        this.source.ask("window", { ...times, tracks }).then(known((answer) => (events = answer.events))),
+        this.source.ask("span", { ...times, by: "op" }).then(known((answer) => (answers.op = answer.groups))),
+        this.source.ask("span", { ...times, by: "line" }).then(known((answer) => (answers.line = answer.groups))),
+      ]).catch((error) => this.trouble(error));
     },
 
     mark() {

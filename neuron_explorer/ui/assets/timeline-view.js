@@ -7,6 +7,7 @@
   const LANE_GAP = 9;
   const LANE_LEAD = 3;
   const GROUP = 24;
+  const PINNED_ROWS = 16; // rows that pinned lanes take together; each has at least one
   const MIN_WINDOW = 64; // ns
 
   nx.geometry = { ROW, BAR };
@@ -20,7 +21,7 @@
       this.width = 800; // css px of the time axis
       this.height = 400; // css px of the lanes' viewport
       this.scroll = 0;
-      this.collapsed = new Set();
+      this.lanes = new nx.LaneChoice();
       this.trackRow = new Map();
       this.blockOfTrack = new Map();
       meta.blocks.forEach(([, first, count], b) => {
@@ -39,61 +40,94 @@
       return this.t0 + px * this.nsPerPx;
     }
 
-    /** Rows of the header (steps) and of the lanes below it. */
+    /** Rows of the header (steps, annotations, pinned lanes) and of the lanes below it. */
     arrange() {
       this.head = [];
       this.rows = [];
       this.labels = [];
+      this.counters = [];
       this.trackRow.clear();
-      const groups = new Set(this.meta.lanes.map((lane) => lane.group));
+      this.extent = new Map(); // key of a lane → [top, bottom]
+      this.arranged = nx.arrangeLanes(this.meta, this.lanes);
+      this.headHeight = this.arrangeHead();
+      const { groups } = this.arranged;
+      const titled = groups.filter((group) => group.key !== "counters").length > 1;
       let y = 4;
-      let headY = 0;
-      let group = null;
-      this.meta.lanes.forEach((lane, number) => {
-        if (lane.kind === "steps") {
-          for (let r = 0; r < Math.min(lane.tracks, 4); r++) {
-            this.add(this.head, lane.first + r, headY);
-            if (r === 0) this.labels.push({ head: true, y: headY, lane, number });
-            headY += ROW;
-          }
-          return;
-        }
-        if (groups.size > 1 && lane.group !== group) {
-          y += group === null ? 0 : 6;
-          this.labels.push({ group: true, y, lane, number });
+      groups.forEach((group, at) => {
+        if (group.title && (titled || group.key === "counters")) {
+          y += at ? 6 : 0;
+          this.labels.push({ heading: group.title, id: group.id, y });
           y += GROUP;
         }
-        group = lane.group;
-        const shown = this.collapsed.has(number) ? Math.min(1, lane.tracks) : lane.tracks;
-        this.labels.push({ y, lane, number, rows: shown });
-        y += LANE_LEAD;
-        for (let r = 0; r < shown; r++) {
-          this.add(this.rows, lane.first + r, y);
-          y += ROW;
-        }
-        y += LANE_GAP;
+        for (const item of group.items) y = this.place(item, this.rows, y, Infinity);
       });
-      this.counters = [];
-      const series = this.meta.series.slice(0, 32);
-      if (series.length) {
-        y += 6;
-        this.labels.push({ heading: "counters", y });
+      if (!groups.length && this.arranged.hidden) {
+        this.labels.push({ heading: "No lane matches", id: "", y });
         y += GROUP;
       }
-      series.forEach((each, number) => {
-        this.labels.push({ series: each, y, rows: 2 });
-        this.counters.push({ series: number, y });
-        y += nx.counters.HEIGHT + 6;
-      });
-      this.headHeight = headY;
       this.total = y;
     }
 
-    add(list, track, y) {
+    arrangeHead() {
+      const { meta } = this;
+      let y = 0;
+      meta.lanes.forEach((lane, number) => {
+        if (lane.kind !== "steps") return;
+        for (let r = 0; r < Math.min(lane.tracks, 4); r++) {
+          this.add(this.head, lane.first + r, y);
+          if (r === 0) this.labels.push({ head: true, y, lane, number });
+          y += ROW;
+        }
+      });
+      meta.annotations.forEach((track, at) => {
+        if (at === 0) this.labels.push({ head: true, y, annotations: true });
+        this.add(this.head, track, y, { only: meta.annotation });
+        y += ROW;
+      });
+      let left = PINNED_ROWS;
+      if (this.arranged.pinned.length && y) y += LANE_LEAD;
+      for (const item of this.arranged.pinned) {
+        const most = Math.max(1, Math.min(8, left));
+        y = this.place(item, this.head, y, most);
+        if (item.lane) left -= Math.min(most, item.lane.tracks);
+      }
+      return y;
+    }
+
+    /** Lay out a lane or counter from `y`, with at most so many rows; returns where the next begins. */
+    place(item, list, y, most) {
+      const pinned = list === this.head;
+      const top = y;
+      const { key, lane, series, number } = item;
+      if (series) {
+        this.labels.push({ key, series, y, rows: 2, pinned });
+        this.counters.push({ series: number, y, head: pinned });
+        y += nx.counters.HEIGHT + 6;
+      } else {
+        const shown = Math.min(this.lanes.folded(key) ? 1 : most, lane.tracks);
+        this.labels.push({ key, y, lane, number, rows: shown, pinned });
+        y += pinned ? 0 : LANE_LEAD;
+        for (let r = 0; r < shown; r++) {
+          this.add(list, lane.first + r, y, { pinned });
+          y += ROW;
+        }
+        y += pinned ? LANE_LEAD : LANE_GAP;
+      }
+      this.extent.set(key, [top, y]);
+      return y;
+    }
+
+    /** Keys of all lanes in their present order, filtered or not. */
+    order() {
+      const { group, moves } = this.lanes;
+      return nx.arrangeLanes(this.meta, new nx.LaneChoice({ group: "none", moves })).groups.flatMap((each) => each.items.map((item) => item.key));
+    }
+
+    add(list, track, y, more = {}) {
       const [block, r] = this.blockOfTrack.get(track);
-      const row = { track, y, block, r, head: list === this.head };
+      const row = { track, y, block, r, head: list === this.head, ...more };
       list.push(row);
-      this.trackRow.set(track, row);
+      if (row.only === undefined) this.trackRow.set(track, row);
     }
 
     /** Index of the first row whose bottom is below `y`. */
@@ -118,11 +152,12 @@
 
     visibleCounters() {
       const h = nx.counters.HEIGHT;
-      return this.counters.filter((row) => row.y + h > this.scroll && row.y < this.scroll + this.height);
+      return this.counters.filter((row) => row.head || (row.y + h > this.scroll && row.y < this.scroll + this.height));
     }
 
-    counterAt(y) {
-      return this.counters.find((row) => row.y <= y + this.scroll && y + this.scroll < row.y + nx.counters.HEIGHT) || null;
+    counterAt(y, head) {
+      const at = head ? y : y + this.scroll;
+      return this.counters.find((row) => row.head === head && row.y <= at && at < row.y + nx.counters.HEIGHT) || null;
     }
 
     rowAt(y) {

@@ -27,7 +27,10 @@
       this.toolbar = el("div", { class: "tl-toolbar" });
       this.legend = el("ul", { class: "tl-legend", "aria-label": "Colours" });
       this.found = el("div", { class: "tl-found", role: "group", "aria-label": "Matches", hidden: true });
-      this.toolbar.append(this.legend, this.found);
+      this.colours = el("select", { class: "tl-field", "aria-label": "Colour by", onchange: () => this.colourBy(this.colours.value) },
+        ...Object.entries(nx.COLOURS).map(([key, text]) => el("option", { value: key }, "by " + text)));
+      this.lanesOpener = el("button", { type: "button", class: "tl-button", "aria-expanded": "false", title: "Filter, group, pin, order and fold lanes (L)", onclick: () => this.toggleLanes() }, "Lanes");
+      this.toolbar.append(this.lanesOpener, this.colours, this.legend, this.found);
       this.mapCanvas = el("canvas", { class: "tl-map", "aria-hidden": "true" });
       this.axisCanvas = el("canvas", { class: "tl-axis", "aria-hidden": "true" });
       this.headCanvas = el("canvas", { class: "tl-head-canvas", "aria-hidden": "true" });
@@ -99,7 +102,7 @@
       this.painter = new nx.Painter(this.source, this.view);
       this.counters = new nx.Counters(this.source, this.meta);
       this.minimap = new nx.Minimap(this.meta);
-      this.palette = new nx.Palette(this.root, this.meta.categories);
+      this.palette = new nx.Palette(this.root, this.meta.categories, this.source.colour);
       this.input = new nx.Input(this);
       this.drawLegend();
       this.panel.idle(this.meta);
@@ -113,7 +116,8 @@
         this.invalidate();
       }, { signal });
       window.addEventListener("nx-theme", () => {
-        this.palette = new nx.Palette(this.root, this.meta.categories);
+        this.palette = new nx.Palette(this.root, this.meta.categories, this.source.colour);
+        if (this.source.colour !== "kind") this.drawClasses();
         this.invalidate();
       }, { signal });
       window.addEventListener("popstate", () => this.applyState(), { signal });
@@ -179,19 +183,17 @@
       this.anchor.textContent = this.axis.anchor ? nx.time(this.axis.anchor, Math.max(1, this.axis.step)) : "";
       const grid = this.axis.ticks.map(([t]) => Math.round(view.px(t) * dpr));
       if (view.headHeight) painter.rows(this.headCanvas, view.head, view.headHeight, 0, palette, dpr, this.tilesNow, grid);
-      const single = painter.drawn.single;
       painter.rows(this.body, rows, view.height, view.scroll, palette, dpr, this.tilesNow, grid);
-      this.singles = painter.drawn.single - single;
+      this.singles = painter.drawn.single;
       const counters = view.visibleCounters();
       if (counters.length) {
-        const ctx = this.body.getContext("2d");
-        for (const row of counters) this.counters.draw(ctx, row, view, this.tilesNow, palette);
+        for (const row of counters) this.counters.draw((row.head ? this.headCanvas : this.body).getContext("2d"), row, view, this.tilesNow, palette);
         this.counters.want(this.tilesNow.k, this.tilesNow.numbers);
       }
       this.minimap.draw(this.mapCanvas, view, palette, dpr);
       if (this.dirty.labels) {
         this.dirty.labels = false;
-        nx.drawLabels(this.labels, this.headLabels, view, (lane) => this.toggleLane(lane));
+        nx.drawLabels(this.labels, this.headLabels, this);
       }
       nx.drawOverlay(this, dpr);
       const blocks = [...new Set([...view.head, ...rows].map((row) => row.block))];
@@ -236,19 +238,21 @@
     }
 
     async countShown() {
-      const view = { ...this.view, visibleRows: () => this.view.visibleRows() };
-      const key = [view.t0, view.t1, view.scroll, view.height].join();
+      const { view } = this;
+      const shown = [...view.head.filter((row) => row.pinned), ...view.visibleRows()].map((row) => row.track).sort((a, b) => a - b);
+      const key = [view.t0, view.t1, view.scroll, view.height, view.rows.length, view.head.length].join();
       if (this.counted && this.counted.key === key) return;
+      const { t0, t1 } = view;
       const ranges = [];
-      for (const { track } of view.visibleRows()) {
+      for (const track of shown) {
         const last = ranges[ranges.length - 1];
         if (last && last[1] === track - 1) last[1] = track;
         else ranges.push([track, track]);
       }
       if (!ranges.length) return;
       try {
-        const answer = await this.source.ask("window", { t0: Math.floor(view.t0), t1: Math.ceil(view.t1), tracks: ranges.map((r) => r.join("-")).join() });
-        this.counted = { key, t0: view.t0, t1: view.t1, events: answer.events };
+        const answer = await this.source.ask("window", { t0: Math.floor(t0), t1: Math.ceil(t1), tracks: ranges.slice(0, 256).map((r) => r.join("-")).join() });
+        this.counted = { key, t0, t1, events: answer.events };
         if (this.alive()) this.drawInfo();
       } catch (error) {
         this.trouble(error);
@@ -298,16 +302,9 @@
       this.show(start - margin, end + margin);
       this.reveal(this.selected);
     }
-    toggleLane(lane) {
-      const { collapsed } = this.view;
-      if (!collapsed.delete(lane)) collapsed.add(lane);
-      this.view.arrange();
-      this.arranged();
-    }
     reveal(event) {
       const { view } = this;
-      const lane = view.laneOf(event.track);
-      if (!view.trackRow.has(event.track) && view.collapsed.has(lane)) this.toggleLane(lane);
+      if (!view.trackRow.has(event.track)) this.bringOut(event.track);
       if (view.reveal(event.track)) this.scroller.scrollTop = view.scroll;
       const width = view.t1 - view.t0;
       if (event.end < view.t0 || event.start > view.t1) {
@@ -315,6 +312,20 @@
         this.centre(middle);
       }
       this.invalidate();
+    }
+
+    /** Show the row of an event that a fold, a pinned lane's bound or the filter of lanes hides. */
+    bringOut(track) {
+      const { view } = this;
+      const lane = this.meta.lanes[view.laneOf(track)];
+      if (!lane || lane.kind === "steps") return;
+      const key = String(lane.lane);
+      if (view.lanes.folded(key)) view.lanes.fold(key, false);
+      view.arrange();
+      if (!view.trackRow.has(track) && view.lanes.pinned(key)) view.lanes.pin(key);
+      view.arrange();
+      if (!view.trackRow.has(track)) view.lanes.filter = "";
+      this.lanesChanged();
     }
 
     toggleHelp() {

@@ -2,8 +2,9 @@
 
 Under ``/api/v1/t/<trace id>``: ``meta`` (JSON), and under the fingerprint that it names,
 ``<fp>/tiles``, ``marks``, ``paints``, ``colours``, ``names``, ``hit``, ``event``, ``walk``,
-``search``, ``window``, ``span``, ``series``. No endpoint takes a path; every number is clamped and every reply is bounded. What never
-changes under one fingerprint may be cached by the browser for good.
+``search``, ``window``, ``span``, ``series``. No endpoint takes a path; every number is clamped
+and every reply is bounded. What never changes under one fingerprint may be cached by the
+browser for good.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.ui.timeline import codes, colours, counters, details, events, match, span
 from neuron_explorer.ui.timeline.categories import CATEGORIES
+from neuron_explorer.ui.timeline.categories import INDEX as CATEGORY
 from neuron_explorer.ui.timeline.index import Index
 from neuron_explorer.ui.timeline.service import Timeline, Timelines, warm
 from neuron_explorer.ui.timeline.tiles import BINS, MAX_SHIFT, SUB, encode_tile, tile_count, tile_span
@@ -122,6 +124,8 @@ def meta(timelines: Timelines, trace_id: str) -> dict[str, Any]:
         "lanes": [_lane(index, lane) for lane in index.lanes],
         "blocks": [[b.lane, b.first, b.count] for b in index.blocks],
         "minimap": {str(i): index.minimap[i].tolist() for i in used},
+        "annotations": index.annotation_tracks,
+        "annotation": CATEGORY["host"],
         "series": [{k: s[k] for k in ("name", "n", "low", "high", "process", "rank")} for s in index.series],
         "unended": info["unended"],
         "out_of_range": info["out_of_range"],

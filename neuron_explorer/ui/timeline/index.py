@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from neuron_explorer.ui.timeline import lod
-from neuron_explorer.ui.timeline.categories import CATEGORIES
+from neuron_explorer.ui.timeline.categories import CATEGORIES, OPEN_FLAG
+from neuron_explorer.ui.timeline.categories import INDEX as CATEGORY
 from neuron_explorer.ui.timeline.place import (
     FORMAT_VERSION,
     MINIMAP_BINS,
@@ -22,6 +23,10 @@ from neuron_explorer.ui.timeline.place import (
 
 BLOCK_TRACKS: Final = 24
 """Rows in one block, the unit that tiles are cut by: a very deep lane is several blocks."""
+
+
+ANNOTATION_ROWS: Final = 2
+"""Rows of annotations that the timeline's header repeats."""
 
 
 class StaleIndexError(Exception):
@@ -87,6 +92,17 @@ class Index:
         """The text of each name number."""
         names = json.loads((self.folder / "names.json").read_text())
         return [n if isinstance(n, str) else "" for n in names] or [""]
+
+    @cached_property
+    def annotation_tracks(self) -> list[int]:
+        """The rows of threads that hold most annotations by time, in order: a header shows them."""
+        found = np.flatnonzero((self._base["cat"] & ~np.uint8(OPEN_FLAG)) == CATEGORY["host"])
+        if len(found) == 0:
+            return []
+        track = np.searchsorted(self._tracks[:, 3], found, "right") - 1
+        time = np.bincount(track, self._base["end"][found] - self._base["start"][found], len(self._tracks))
+        best = np.argsort(-time, kind="stable")[:ANNOTATION_ROWS]
+        return sorted(int(t) for t in best if time[t] and self.lanes[self._tracks[t, 0]]["kind"] == "thread")
 
     @property
     def track_count(self) -> int:

@@ -56,7 +56,8 @@ def _of_lane(index: Index, lane: dict[str, Any], t0: int, t1: int) -> list[tuple
     clipped: dict[int, tuple[np.ndarray, ...]] = {}
     for depth, ranges in by_depth.items():
         start, end, row, name, cat = (
-            np.concatenate([index.column(c)[lo:hi] for lo, hi in ranges]) for c in ("start", "end", "row", "name", "cat")
+            np.concatenate([index.column(c)[lo:hi] for lo, hi in ranges])
+            for c in ("start", "end", "row", "name", "cat")
         )
         if len(ranges) > 1:
             order = np.argsort(start, kind="stable")
