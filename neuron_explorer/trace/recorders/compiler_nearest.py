@@ -65,12 +65,12 @@ def _value(guard: str, local: Mapping[str, Any], outside: Mapping[str, Any]) -> 
     found = value_of(match["left"], local, outside)
     if type(expected) not in _PLAIN or type(found) not in _PLAIN:
         return 0
-    return not (type(found) is type(expected) and found == expected)
+    return int(not (type(found) is type(expected) and found == expected))
 
 
 def _tensor(match: re.Match[str], local: Mapping[str, Any], outside: Mapping[str, Any]) -> int:
     source = match["source"]
-    failed = str(value_of(f"{source}.dtype", local, outside)) != match["dtype"]
+    failed = int(str(value_of(f"{source}.dtype", local, outside)) != match["dtype"])
     failed += str(value_of(f"{source}.requires_grad", local, outside)) != match["grad"]
     expected = [part.strip() for part in match["size"].split(",")] if match["size"].strip() else []
     sizes = value_of(f"{source}.shape", local, outside)

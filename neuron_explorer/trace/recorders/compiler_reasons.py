@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from neuron_explorer.trace.recorders.compiler_values import with_found_value
 
 __all__ = ["read", "warn_of_limit", "warn_of_recompile"]
 
+_parsed = functools.lru_cache(maxsize=256)(parse_reason)  # each version's text comes again with every later one
 _CHANGED: Final = {
     "size": "the size {}",
     "stride": "the stride {}",
@@ -38,7 +40,7 @@ def read(
         return (Reason("", "no_reason", ""),)
     reasons = []
     for text in texts[:MAX_ITEMS]:
-        reasons.append(with_found_value(parse_reason(str(text)), local, outside))
+        reasons.append(with_found_value(_parsed(str(text)), local, outside))
     first = nearest(reasons, guards, local, outside)
     return (reasons[first], *reasons[:first], *reasons[first + 1 :])
 
