@@ -79,6 +79,7 @@ def nearest_first(compiles: Compiles) -> Compiles:
     told = {recompile.key: recompile for recompile in compiles.recompiles}
     entries: dict[str, dict[str, frozenset[str]]] = {}  # function's id -> compile id of an entry -> its guards
     found: dict[int, Recompile] = {}
+    restarted: dict[str, Recompile] = {}  # compile id -> told of its first attempt, which has no guards
     for compilation in sorted(compiles.compilations, key=lambda c: (c.start, c.key)):
         if compilation.trigger == "backward" or not compilation.compile_id:
             continue
@@ -87,9 +88,13 @@ def nearest_first(compiles: Compiles) -> Compiles:
             entries[function] = {}
         mine = entries.setdefault(function, {})
         guards = bare_guards(compilation.guards)
-        recompile = told.get(compilation.key)
+        earlier = restarted.pop(compilation.compile_id, None) if compilation.attempt > 0 else None
+        recompile = told.get(compilation.key) or earlier
         if recompile is not None:
-            found[compilation.key] = _nearest_first(recompile, guards, mine)
+            if compilation.outcome == "restarted":
+                restarted[compilation.compile_id] = recompile
+            if guards or not recompile.previous:  # else the recorder's choice is all there is
+                found[recompile.key] = _nearest_first(recompile, guards, mine)
         if compilation.outcome == "ok" and guards and len(mine) < MAX_ENTRIES:
             mine[compilation.compile_id] = guards
     if not found:

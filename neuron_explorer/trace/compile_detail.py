@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from .compile_text import Texts
@@ -68,6 +69,7 @@ DETAILS: Final[dict[str, dict[str, str]]] = {
 """What ``detail`` holds, per kind of row."""
 
 MAX_DETAIL_BYTES: Final = 4 << 20
+_RESUMED: Final = re.compile(r"(?:torch_dynamo_)?resume_in_(.+)_at_\d+$")
 
 
 class Details:
@@ -85,7 +87,7 @@ class Details:
         """Of a compile row."""
         document: dict[str, Any] = {
             "attempt": c.attempt, "backend": c.backend, "trigger": c.trigger, "outcome": c.outcome, "nth": c.nth,
-            "limit": c.limit, "dynamic": c.dynamic, "callers": self._callers(c.callers),
+            "limit": c.limit, "dynamic": c.dynamic, "callers": self._callers(calls_of(c.place, c.callers)),
             "restart_reasons": self._texts(c.restart_reasons), "failure": self._failure(c.failure),
             "guard_count": c.guard_count, "guards": self._texts(c.guards), "graph_ops": c.graph_ops,
             "graph_truncated": c.graph_truncated, "cache": dict(c.cache), "tracing_ops": c.tracing_ops,
@@ -114,7 +116,7 @@ class Details:
         """Of a recompile row, with the compilation that it was."""
         reasons = [self._reason(r) for r in recompile.reasons]
         first: Mapping[str, Any] = reasons[0] if reasons else {"cause": "no_reason"}
-        caller = self._place(c.callers[0] if c.callers else None)
+        caller = self._place(next(iter(calls_of(c.place, c.callers)), None))
         named = {k: first.get(k, "") for k in ("cause", "guard", "source", "expected", "actual")}
         return json.dumps(
             named | {"dimension": first.get("dimension", -1)} | {f"caller_{k}": v for k, v in caller.items()}
@@ -132,7 +134,7 @@ class Details:
     def limit(self, limit: LimitReached) -> str:
         """Of a limit that was reached."""
         return json.dumps(
-            {"limit": limit.limit, "kind": limit.kind, "callers": self._callers(limit.callers),
+            {"limit": limit.limit, "kind": limit.kind, "callers": self._callers(calls_of(limit.place, limit.callers)),
              "reasons": [self._reason(r) for r in limit.reasons]}
         )  # fmt: skip
 
@@ -160,6 +162,25 @@ class Details:
 
     def _texts(self, texts: Iterable[str]) -> list[str]:
         return [self._text(t) for t in texts]
+
+
+def calls_of(place: Place, callers: Sequence[Place]) -> Sequence[Place]:
+    """The calls that led to a function. What goes on after a graph break is entered from the function
+    itself, at the line of the break: the call that matters is the one of the whole function."""
+    if _RESUMED.search(place.function) is None:
+        return callers
+    own = _written_name(place.function)
+    inside = 0
+    while inside < len(callers) and callers[inside].file == place.file and _written_name(callers[inside].function) == own:
+        inside += 1
+    return callers[inside:] or callers
+
+
+def _written_name(function: str) -> str:
+    """``forward`` of ``Model.torch_dynamo_resume_in_forward_at_12``."""
+    while (match := _RESUMED.search(function)) is not None:
+        function = match[1]
+    return function.rsplit(".", 1)[-1].strip("<>_")
 
 
 def _text_of(document: Any) -> str:

@@ -8,7 +8,7 @@ library. A program must have exactly the alerts that it asks for: one
 that asks for none must be silent.
 
 ``# program: key=value …`` sets options: ``device=neuron`` needs the emulated device,
-``needs=PACKAGE`` another package.
+``needs=PACKAGE`` another package, ``only=native``: the Python recorder does not see it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ import neuron_explorer
 
 recorder, backend_name, *first = sys.argv[1:]
 device = "neuron" if backend_name == "neuron" else "cpu"
-calls = {"graphs": 0, "compiled": 0, "backward": 0}
+calls = {"graphs": 0, "compiled": 0}
 
 
 def counted(function, what):
@@ -34,9 +34,8 @@ def counted(function, what):
         calls[what] += 1
         return function(*args)
 
-    for name in ("_boxed_call",):
-        if hasattr(function, name):
-            setattr(run, name, getattr(function, name))
+    if hasattr(function, "_boxed_call"):
+        run._boxed_call = function._boxed_call
     return run
 
 
@@ -113,7 +112,7 @@ def observe(dynamic, training, fullgraph, number):
             if kind != "recompiles"
         },
         "compilations": [
-            [str(m.compile_id), m.is_forward, m.guard_count, m.graph_op_count, m.fail_type, list(m.restart_reasons or ())]
+            [str(m.compile_id), m.is_forward, m.guard_count, m.graph_op_count, m.fail_type, len(m.restart_reasons or ())]
             for m in torch._dynamo.utils.get_compilation_metrics()
         ],
         "grad_mode": torch.is_grad_enabled(),

@@ -8,7 +8,6 @@ other way round.
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest

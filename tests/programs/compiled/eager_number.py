@@ -1,5 +1,5 @@
 """Eager on the device, with a whole number that changes: it is part of the operator."""
-# program: device=neuron
+# program: device=neuron only=native
 
 import torch
 
