@@ -58,12 +58,18 @@ def serve(paths):
 
 
 @pytest.fixture(scope="module")
-def gpt(tmp_path_factory):
-    """A served trace of six steps."""
+def gpt_path(tmp_path_factory):
+    """A trace of six steps."""
     path = tmp_path_factory.mktemp("gpt") / "gpt.parquet"
     synthetic().write(path, 5_000)
-    port, stop = serve([path])
-    yield port, Registry([path]).entries()[0].id
+    return path
+
+
+@pytest.fixture(scope="module")
+def gpt(gpt_path):
+    """That trace, served: (port, trace id)."""
+    port, stop = serve([gpt_path])
+    yield port, Registry([gpt_path]).entries()[0].id
     stop()
 
 
@@ -383,6 +389,210 @@ def test_every_pixel_of_a_row_is_right(gpt, open_page, scale):
                 assert found == 0 or (found == 1 and any(line[p + 1 : p + 1 + gap])), "only gaps between slices"
             if p > 400:
                 break
+
+
+def test_lanes_are_pinned_moved_grouped_filtered_and_shared(gpt, open_page):
+    page = open_page(gpt, "from=67000000&to=72000000").painted()
+    labels = page.page.locator(".tl-labels .tl-label[data-lane]")
+    assert labels.count() >= 2
+    keys = page.app("app.view.arranged.groups.flatMap((group) => group.items.map((item) => item.key))")
+    page.page.keyboard.press("l")
+    box = page.page.get_by_role("group", name="Lanes")
+    box.get_by_role("button", name="Move down").first.click()
+    page.until(f"app.view.arranged.groups[0].items[1].key === '{keys[0]}'")
+    box.get_by_role("button", name="Pin to the top: main thread, main").click()
+    page.until("app.view.head.some((row) => row.pinned)")
+    page.painted()
+    status = page.page.locator("#timeline-root [role=status].visually-hidden")
+    assert status.inner_text() == "main thread pinned to the top"
+    # The pinned lane is painted, and a click on it selects.
+    hit = page.ask("'search', {op: 'aten::linear', near: 68000000, limit: 1}")["hits"][0]
+    x, y = page.app(f"[app.view.px({(hit['start'] + hit['end']) / 2}), app.view.trackRow.get({hit['track']}).y + 7]")
+    page.page.keyboard.press("Escape")
+    page.until("!app.lanesNode")
+    canvas = page.page.locator(".tl-head-canvas").bounding_box()
+    page.page.mouse.click(canvas["x"] + x, canvas["y"] + y)
+    assert page.selected()["row"] == hit["row"]
+    page.page.locator(".tl-toolbar").get_by_role("button", name="Lanes").click()
+    box.get_by_label("Group lanes by").select_option("thread")
+    box.get_by_label("Filter lanes").fill("nothing is called this")
+    page.until("app.view.rows.length === 0 && app.view.arranged.hidden > 0")
+    page.until("location.search.includes('lanes=nothing')")
+    assert "No lane matches" in page.page.locator(".tl-labels").inner_text()
+    box.get_by_label("Filter lanes").fill("MAIN")
+    page.until("location.search.includes('lanes=MAIN')")
+    search = page.page.url.split("?")[1]
+    assert f"pin={keys[0]}" in search and "group=thread" in search and "order=" in search
+    other = open_page(gpt, search).painted()
+    same = "[app.view.head.map((row) => row.track), app.view.rows.map((row) => row.track), app.view.lanes.group]"
+    assert other.app(same) == page.app(same)
+    box.get_by_role("button", name="Reset").click()
+    page.until("!/pin=|lanes=|group=|order=/.test(location.search)")
+    assert page.app("app.view.arranged.groups.flatMap((group) => group.items.map((item) => item.key))") == keys
+
+
+def test_a_label_is_dragged_to_another_place(gpt, open_page):
+    page = open_page(gpt).painted()
+    keys = page.app("app.view.arranged.groups[0].items.map((item) => item.key)")
+    assert len(keys) >= 2
+    first = page.page.locator(f".tl-label[data-lane='{keys[0]}']").bounding_box()
+    second = page.page.locator(f".tl-label[data-lane='{keys[1]}']").bounding_box()
+    bottom = page.app(f"app.view.extent.get('{keys[1]}')[1] - app.view.extent.get('{keys[1]}')[0]")
+    page.page.mouse.move(first["x"] + 30, first["y"] + 9)
+    page.page.mouse.down()
+    page.page.mouse.move(second["x"] + 30, second["y"] + bottom + 4, steps=4)
+    assert page.page.locator(".tl-drop").count() == 1
+    page.page.mouse.up()
+    page.until(f"app.view.arranged.groups[0].items[1].key === '{keys[0]}'")
+    assert not page.app(f"app.view.lanes.folded('{keys[0]}')"), "dragging is no click"
+
+
+def test_an_event_that_a_filter_hides_is_brought_out(gpt, open_page):
+    page = open_page(gpt, "lanes=no+such+lane&fold=*&op=aten%3A%3Aaddmm").painted()
+    page.until("app.hits && app.hits.count > 0 && app.view.rows.length === 0")
+    page.page.locator(".tl-stage").focus()
+    page.page.keyboard.press("n")
+    details = page.selected()
+    assert page.app(f"app.view.trackRow.has({details['track']})")
+
+
+@pytest.mark.parametrize("by", ["op", "line", "module", "cost"])
+def test_slices_are_coloured_by_what_was_chosen(gpt, open_page, by):
+    page = open_page(gpt, "from=67000000&to=72000000").painted()
+    page.page.get_by_label("Colour by").select_option(by)
+    page.until("app.classes && app.root.dataset.missing === '0'")
+    page.until(f"location.search.includes('colour={by}')")
+    painted = """(() => { const dpr = devicePixelRatio, found = {}; const { palette, view } = app; const of = new Map();
+        for (let c = 0; c < 12; c++) of.set(palette.full[(palette.classes + c) * 16 + 15], c);
+        for (const row of view.rows) { const W = app.body.width, y = Math.round((row.y - view.scroll + 7) * dpr);
+          const line = app.body.nxImage.words.slice(y * W, y * W + W);
+          found[row.track] = Array.from(line, (w) => of.has(w) ? of.get(w) : -1); }
+        return found; })()"""
+    rows = page.app(painted)
+    classes = {each["class"]: each for each in page.app("app.classes")}
+    assert page.page.locator(".tl-legend li").count() == len(classes)
+    checked = 0
+    for event in page.ask("'search', {q: 'e', limit: 200, near: 67000000}")["hits"]:
+        px = page.app(f"Math.floor(app.view.px(({event['start']} + {event['end']}) / 2))")
+        wide = (event["end"] - event["start"]) / page.app("app.view.nsPerPx") > 4
+        line = rows.get(str(event["track"]))
+        if not wide or line is None or not 0 <= px < len(line):
+            continue
+        details = page.ask(f"'event', {{row: {event['row']}}}")
+        shown = classes[line[px]]
+        if by == "op" and shown["class"] < 10:
+            assert shown["text"] == details["name"]
+        elif by == "line" and shown["class"] < 10:
+            assert (shown["text"], shown["line"]) == (details["file"], details["line"])
+        elif by == "module":
+            assert shown["text"] == (details["module"] or "outside modules") or shown["class"] == 10
+        elif by == "cost":
+            bounds = [1e3, 3e3, 1e4, 3e4, 1e5, 3e5, 1e6, 1e7, 1e8]
+            assert shown["class"] == sum(details["self"] >= bound for bound in bounds)
+        checked += 1
+        if checked == 12:
+            break
+    assert checked > 5
+
+
+def test_a_condition_in_sql_picks_events_and_a_wrong_one_says_why(gpt, open_page):
+    page = open_page(gpt).painted()
+    page.page.keyboard.press("/")
+    search = page.page.locator("#quick-search input")
+    search.fill("sql: self > 20000 and phase = 'forward'")
+    page.page.keyboard.press("Enter")
+    page.page.locator(".tl-found-count", has_text="matches").wait_for()
+    assert page.app("app.hits.hits.every((hit) => hit.category === 'forward' && hit.end - hit.start > 20000)")
+    page.page.keyboard.press("/")
+    search.fill("sql: selff > 20000")
+    page.page.keyboard.press("Enter")
+    page.page.locator(".tl-panel", has_text="selff").wait_for()
+    assert page.page.locator(".tl-found").is_hidden()
+    page.problems[:] = [p for p in page.problems if "400" not in p]
+
+
+def test_the_contents_of_a_span_add_up_and_are_shared(gpt, open_page):
+    page = open_page(gpt, "from=67000000&to=72000000&span=68000000-70000000").painted()
+    panel = page.page.locator(".tl-panel")
+    panel.locator(".tl-contents", has_text="by line").wait_for()
+    tables = panel.locator(".tl-contents")
+    assert tables.count() == 3
+    totals = {tuple(tables.nth(i).locator("tfoot").all_inner_texts()) for i in range(3)}
+    assert len(totals) == 1, "each list adds up to the same"
+    for i in range(3):
+        cells = tables.nth(i).locator("tbody tr td:nth-child(2), tfoot tr td:nth-child(2)").all_inner_texts()
+        *parts, whole = (int(cell.replace(",", "")) for cell in cells)
+        assert sum(parts) == whole
+    tables.nth(1).locator(".tl-link").first.click()
+    page.until("app.hits && app.hits.count > 0 && location.search.includes('op=')")
+    page.page.keyboard.press("Escape")
+    page.until("!location.search.includes('span=')")
+
+
+PAINTED = """(() => { const dpr = devicePixelRatio, { palette, view } = app, W = app.body.width, rows = {};
+    const blank = new Set([palette.background, palette.grid]);
+    for (const row of view.rows) { if (row.y + 15 > view.scroll + view.height) continue;
+      const y = Math.round((row.y - view.scroll + 7) * dpr);
+      const line = app.body.nxImage.words.slice(y * W, y * W + W);
+      rows[row.track] = Array.from(line, (w) => blank.has(w) ? "0" : "1").join(""); }
+    return { rows, perPx: view.nsPerPx / dpr, t0: view.t0, t1: view.t1, gap: Math.max(1, Math.round(dpr)) }; })()"""
+
+
+def test_pixels_and_counts_of_many_windows_are_those_of_the_file(gpt, gpt_path, open_page):
+    """Whatever the window and the zoom: each event is painted, nothing else is, and the count is right."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    columns = pq.read_table(gpt_path, columns=["start", "duration", "lane", "depth", "kind"]).to_pandas()
+    columns = columns[(columns["start"] >= 0) & ~columns["kind"].isin(["counter", "link", "frame", "source"])]
+    page = open_page(gpt, scale=1.5).painted()
+    lanes, end = page.app("[app.meta.lanes, app.view.end]")
+    track_of = {(lane["lane"], depth): lane["first"] + depth for lane in lanes for depth in range(lane["tracks"])}
+    assert all(lane["subs"] is None for lane in lanes), "no overlaps: a row is a depth"
+    rng = np.random.default_rng(11)
+    checked = 0
+    for share in (1, 0.5, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001, 0.00001):
+        for _ in range(1 if share == 1 else 3):
+            t0 = int(rng.integers(0, max(1, int(end * (1 - share)))))
+            page.page.evaluate(f"window.nxTimeline.current.show({t0}, {t0 + int(end * share)})")
+            page.until("!app.dirty.frame && app.root.dataset.missing === '0' && app.source.running === 0")
+            seen = page.app(PAINTED)
+            t0, t1, per_px, gap = seen["t0"], seen["t1"], seen["perPx"], seen["gap"]
+            total = 0
+            for (lane, depth), track in track_of.items():
+                mine = columns[(columns["lane"] == lane) & (columns["depth"] == depth)]
+                start = mine["start"].to_numpy()
+                stop = start + mine["duration"].to_numpy()
+                low, high = int(t0), -int(-t1 // 1)
+                instant = (start == stop) & (start >= low) & (start < high)
+                total_here = int((((stop > low) & (start < high)) | instant).sum())
+                line = seen["rows"].get(str(track))
+                if line is None:
+                    continue
+                total += total_here
+                painted = np.frombuffer(line.encode(), np.uint8) == ord("1")
+                left, right = (start - t0) / per_px, (np.maximum(stop, start + 1) - t0) / per_px
+                # Coordinates are whole 1/32 bins, which may be up to 1/16 of a pixel outwards.
+                may = np.zeros(len(painted) + 1, int)
+                first = np.clip(np.floor(left - 0.07), 0, len(painted)).astype(int)
+                last = np.clip(np.maximum(np.ceil(right + 0.07), first + 1), 0, len(painted)).astype(int)
+                np.add.at(may, first, 1)
+                np.add.at(may, last, -1)
+                allowed = np.cumsum(may)[:-1] > 0
+                assert not (painted & ~allowed).any(), "something is painted where no event is"
+                # Every event is seen: in its first pixel or the one that rounding moved it to.
+                inside = (left >= 1) & (left < len(painted) - 1)
+                at = np.floor(left[inside]).astype(int)
+                before = np.floor(left[inside] - 0.07).astype(int)
+                assert (painted[at] | painted[before]).all(), "an event is missing"
+                # What an event covers is painted, but for the gap before the next one.
+                for a, b in zip(left, right, strict=True):
+                    x0, x1 = max(0, int(np.floor(a)) + 1), min(len(painted), int(np.floor(b)) - 2 * gap - 1)
+                    assert x1 <= x0 or painted[x0:x1].all(), "an event is painted through"
+                checked += total_here
+            page.until("app.counted && app.counted.t0 === app.view.t0 && app.counted.t1 === app.view.t1")
+            assert page.app("app.counted.events") == total
+    assert checked > 10_000
 
 
 def test_theme_switch_repaints(gpt, open_page):

@@ -13,7 +13,7 @@ import pytest
 
 from neuron_explorer.trace.write import write_trace
 from neuron_explorer.ui.registry import Registry
-from neuron_explorer.ui.timeline import endpoints, service
+from neuron_explorer.ui.timeline import endpoints, match, service
 from neuron_explorer.ui.timeline.cache import ByteCache
 from neuron_explorer.ui.timeline.tiles import MAX_SHIFT
 
@@ -157,12 +157,56 @@ def test_walking(small):
         ({"q": "<script>"}, ["train <script>alert(1)</script>"]),
         ({"q": "it's 'quoted"}, []),
         ({"q": ""}, []),
+        ({"module": "*.act"}, ["aten::relu"]),
+        ({"module": "m*l.*"}, ["aten::relu"]),
+        ({"module": "*.ac"}, []),
+        ({"op": "aten::*u"}, ["aten::relu"]),
+        ({"op": "*"}, ["step 0", "train <script>alert(1)</script>", "aten::relu", "aten::clamp_min", "ReluBackward0",
+                       "aten::lost"]),
+        ({"q": "re*wa"}, ["ReluBackward0"]),
+        ({"line": "tr*n.py:5"}, ["aten::relu", "aten::clamp_min", "ReluBackward0"]),
+        ({"q": "shape:[2,*]"}, ["aten::relu"]),
+        ({"q": "sql: duration between 50 and 200 and kind = 'op'"}, ["aten::clamp_min"]),
+        ({"sql": "correlation >= 0 -- of a backward node"}, ["ReluBackward0"]),
+        ({"sql": "true", "op": "aten::lost"}, ["aten::lost"]),
+        ({"sql": "id in (1, 2)"}, ["step 0", "train <script>alert(1)</script>"]),
+        ({"sql": "false"}, []),
     ],
 )
 def test_search(small, query, names):
     answer = small.get("search", **query)
     assert [hit["name"] for hit in answer["hits"]] == names
     assert answer["count"] == len(names)
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("no_such_column > 1", "no_such_column"),
+        ("true); drop table events; select (1", "several statements"),
+        ("duration >", "syntax error"),
+        ("exists (select * from read_csv('/etc/passwd'))", ""),
+        ("true) union select name from events where (true", "no condition"),
+    ],
+)
+def test_a_condition_without_an_answer_says_why(small, condition, said):
+    response = small.raw(f"{small.meta()['fp']}/search", sql=condition)
+    assert response.status_code == 400 and said.lower() in response.get_json()["error"].lower()
+    assert "root:" not in response.get_data(as_text=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "whole", "fits"),
+    [
+        ("a*b", "ab", True, True), ("a*b", "axxb", True, True), ("a*b", "axbc", True, False),
+        ("ab*ba", "aba", True, False), ("*", "", True, True), ("a**b", "ab", True, True),
+        ("*a*b*", "xaybz", True, True), ("*b*a*", "xaybz", True, False), ("a*b", "xaybz", False, True),
+        ("A*B", "xaybz", False, True), ("b*a", "ab", False, False), ("a*a", "a", False, False),
+        ("*" * 400, "x" * 5000, True, True), ("*a" * 200, "a" * 5000 + "b", True, False),
+    ],
+)  # fmt: skip
+def test_a_star_stands_for_anything(text, value, whole, fits):
+    assert match.pattern(text, whole=whole)(value) is fits
 
 
 def test_stepping_through_hits(small):

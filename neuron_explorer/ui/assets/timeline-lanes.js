@@ -224,12 +224,13 @@
       const rows = [];
       const item = (each) => {
         const { key, name, lane } = each;
-        const act = (what, label, text, pressed, run) => el("button", { type: "button", class: "tl-button tl-act", "data-act": `${what} ${key}`, "aria-label": `${label} ${name}`, title: label, "aria-pressed": pressed === null ? null : String(pressed), onclick: run }, text);
+        const whole = lane && lane.process_name ? `${name}, ${lane.process_name}` : name;
+        const act = (what, label, text, pressed, run) => el("button", { type: "button", class: "tl-button tl-act", "data-act": `${what} ${key}`, "aria-label": `${label}: ${whole}`, title: label, "aria-pressed": pressed === null ? null : String(pressed), onclick: run }, text);
         const pinned = lanes.pinned(key);
         return el("li", {},
           el("span", { class: "tl-lane-name", title: name }, name, lane && lane.process_name ? el("small", {}, ` ${lane.process_name}`) : null),
           el("small", {}, lane ? nx.plural(lane.events, "event") : nx.plural(each.series.n, "sample")),
-          act("pin", pinned ? "Unpin" : "Pin to the top:", nx.pinIcon(), pinned, () => this.pinLane(key, name)),
+          act("pin", pinned ? "Unpin" : "Pin to the top", nx.pinIcon(), pinned, () => this.pinLane(key, name)),
           act("up", "Move up", "↑", null, () => this.shiftLane(key, -1)),
           act("down", "Move down", "↓", null, () => this.shiftLane(key, 1)),
           lane && lane.tracks > 1 ? act("fold", lanes.folded(key) ? "Unfold" : "Fold", lanes.folded(key) ? "▸" : "▾", lanes.folded(key), () => this.foldLane(key)) : el("span"));
