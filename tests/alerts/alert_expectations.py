@@ -109,5 +109,5 @@ def _fields(program: Program, wanted: Wanted, alert: Any) -> list[str]:
 
 
 def _shown(alert: Any) -> str:
-    fields = "kind severity line function cause source expected actual dimension count nth limit caller guard".split()
-    return " ".join(f"{key}={getattr(alert, key)!r}" for key in (*fields, "title", "evidence", "advice"))
+    keys = ("kind", "line", *_KEYS[: _KEYS.index("elsewhere")])
+    return " ".join(f"{key}={getattr(alert, key)!r}" for key in keys)

@@ -1,9 +1,9 @@
 """Compiles small functions in many ways and prints, as JSON, what the compiler did and what came out.
 
-    python observed_matrix.py off|native|twin BACKEND [FIRST]
+    python observed_matrix.py off|native|twin BACKEND [CASES]
 
-Not a test: test_observer_matrix.py runs it with and without a recorder and compares. With a third
-argument only the first so many cases are run.
+Not a test: test_observer_matrix.py runs it with and without a recorder and compares. CASES are
+numbers of the cases to run, with commas between.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import io
 import itertools
 import json
+import os
 import sys
 import warnings
 
@@ -22,7 +23,8 @@ from torch._dynamo.utils import counters
 
 import neuron_explorer
 
-recorder, backend_name, *first = sys.argv[1:]
+recorder, backend_name, *wanted = sys.argv[1:]
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.abspath("inductor")  # read when it is used
 device = "neuron" if backend_name == "neuron" else "cpu"
 calls = {"graphs": 0, "compiled": 0}
 
@@ -112,7 +114,7 @@ def observe(dynamic, training, fullgraph, number):
             if kind != "recompiles"
         },
         "compilations": [
-            [str(m.compile_id), m.is_forward, m.guard_count, m.graph_op_count, m.fail_type, len(m.restart_reasons or ())]
+            [str(m.compile_id), m.is_forward, m.guard_count, m.graph_op_count, len(m.restart_reasons or ())]
             for m in torch._dynamo.utils.get_compilation_metrics()
         ],
         "grad_mode": torch.is_grad_enabled(),
@@ -131,7 +133,8 @@ def main():
             return
     found = {}
     cases = list(itertools.product((None, False), (True, False), (False, True)))
-    for number, (dynamic, training, fullgraph) in enumerate(cases[: int(first[0])] if first else cases):
+    for number in map(int, wanted[0].split(",")) if wanted else range(len(cases)):
+        dynamic, training, fullgraph = cases[number]
         torch._dynamo.utils.clear_compilation_metrics()
         name = f"dynamic={dynamic} {'training' if training else 'inference'} {'fullgraph' if fullgraph else 'breaks'}"
         with warnings.catch_warnings():
