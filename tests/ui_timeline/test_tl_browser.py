@@ -661,6 +661,61 @@ def test_odd_traces_open(browser, tmp_path):
         stop()
 
 
+def test_a_trace_deleted_while_it_is_open_says_so(browser, tmp_path):
+    path = odd(tmp_path, "t", [{"start": i * 1000, "duration": 900, "name": f"op {i}"} for i in range(50)])
+    port, stop = serve([path])
+    try:
+        page = Page(browser, port, Registry([path]).entries()[0].id).painted()
+        path.unlink()
+        page.page.locator(".tl-stage").focus()
+        page.page.keyboard.press("Enter")
+        page.page.locator(".tl-banner", has_text="replaced or removed").wait_for()
+        page.page.locator(".tl-banner .tl-button").click()
+        page.page.get_by_text("The trace is gone").wait_for()
+        page.page.get_by_text("no longer there").wait_for()
+        odd(tmp_path, "t", [{"start": 0, "duration": 50, "name": "it came back"}])
+        page.page.get_by_role("button", name="Load again").click()
+        page.until("app.meta && app.meta.events === 1")
+        page.problems[:] = [p for p in page.problems if "410" not in p]
+        page.close()
+    finally:
+        stop()
+
+
+def test_lanes_by_device_and_a_launch_with_its_execution(browser, tmp_path):
+    lanes = [{"lane": 0, "kind": "thread", "name": "main thread", "rank": 0, "process": 1, "thread": 0},
+             {"lane": 1, "kind": "device", "name": "stream 0", "rank": 0, "process": 1, "thread": -1,
+              "device": "neuron:0"},
+             {"lane": 2, "kind": "thread", "name": "main thread", "rank": 1, "process": 2, "thread": 0}]  # fmt: skip
+    many = [{"kind": "counter", "name": f"c{i:02}", "start": 5, "lane": 0, "id": 50 + i, "detail": f'{{"value": {i}}}'}
+            for i in range(40)]  # fmt: skip
+    path = odd(tmp_path, "t", [
+        {"name": "aten::mm", "start": 0, "duration": 100, "self": 100, "id": 1}, *many,
+        {"kind": "device", "name": "mm", "start": 150, "duration": 300, "id": 2, "lane": 1, "correlation": 1},
+        {"name": "aten::add", "start": 400, "duration": 100, "id": 3, "lane": 2},
+    ], lanes=lanes, device={"type": "neuron", "name": "neuron"})  # fmt: skip
+    port, stop = serve([path])
+    try:
+        page = Page(browser, port, Registry([path]).entries()[0].id, "group=device&event=1").painted()
+        assert page.app("app.view.arranged.groups.map((group) => group.title)") == ["host", "neuron:0", "counters"]
+        assert page.page.locator(".tl-labels .tl-group-id").all_inner_texts() == ["rank 0", "rank 1", "rank 0"]
+        assert page.app("app.view.counters.length") == 40
+        page.selected()
+        facts = page.page.locator(".tl-panel .tl-facts").first.inner_text()
+        for part in ("host submit", "100 ns", "device", "300 ns in 1 execution", "synchronised", "450 ns"):
+            assert part in facts
+        canvas = "app.overlay.getContext('2d').getImageData(0, 0, app.overlay.width, app.overlay.height)"
+        drawn = page.app(f"Array.from({canvas}.data).filter((value, i) => i % 4 === 3 && value > 0).length")
+        page.page.get_by_role("button", name="device execution: mm").click()
+        page.until("app.details && app.details.kind === 'device'")
+        assert drawn > 200
+        page.page.locator(".tl-scroll").evaluate("(node) => node.scrollTo(0, node.scrollHeight)")
+        page.until("app.counters.tiles.size === 2")
+        page.close()
+    finally:
+        stop()
+
+
 def test_a_trace_replaced_while_it_is_open_says_so(browser, tmp_path):
     path = odd(tmp_path, "t", [{"start": i * 1000, "duration": 900, "name": f"op {i}"} for i in range(50)])
     port, stop = serve([path])

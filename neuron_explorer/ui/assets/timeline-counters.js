@@ -15,20 +15,22 @@
     }
 
     /** The samples of a tile, or of a coarser one that covers it. */
-    find(k, i) {
+    find(part, k, i) {
       for (let up = 0; up <= 16; up++) {
-        const found = this.tiles.get(`${k + up}/${Math.floor(i / 2 ** up)}`);
+        const found = this.tiles.get(`${part}/${k + up}/${Math.floor(i / 2 ** up)}`);
         if (found) return { data: found, k: k + up, i: Math.floor(i / 2 ** up) };
       }
       return null;
     }
 
-    want(k, numbers) {
-      for (const i of numbers) {
-        const key = `${k}/${i}`;
+    /** Ask for what is missing of the counters in sight, MOST at a time. */
+    want(k, numbers, rows) {
+      const parts = new Set(rows.map((row) => Math.floor(row.series / MOST)));
+      for (const part of parts) for (const i of numbers) {
+        const key = `${part}/${k}/${i}`;
         if (this.tiles.has(key) || this.asked.has(key) || this.source.gone) continue;
         this.asked.add(key);
-        const s = this.meta.series.slice(0, MOST).map((_, n) => n).join();
+        const s = this.meta.series.map((_, n) => n).slice(part * MOST, (part + 1) * MOST).join();
         this.source.ask("series", { k, i, s }).then((data) => {
           if (this.tiles.size > 64) this.tiles.delete(this.tiles.keys().next().value);
           this.tiles.set(key, data);
@@ -42,7 +44,7 @@
       const steps = [];
       let last = null;
       for (const i of tiles.numbers) {
-        const found = this.find(tiles.k, i);
+        const found = this.find(Math.floor(number / MOST), tiles.k, i);
         if (!found || (last && last.k === found.k && last.i === found.i)) continue;
         last = found;
         const data = found.data[number];

@@ -32,10 +32,11 @@
       const label = nx.filterLabel(filter);
       this.drawFound(label, null);
       try {
-        const answer = await this.source.ask("search", { ...filter, limit: 100 });
+        const answer = await this.source.ask("search", { ...filter, limit: 100, where: 1 });
         if (!this.alive() || this.filter !== filter) return;
         this.hits = answer;
         this.drawFound(label, answer.count);
+        this.invalidate();
         this.status.textContent = `${nx.plural(answer.count, "match", "matches")} for ${label}`;
         if (!this.selected) this.panel.hits(answer, label);
       } catch (error) {

@@ -20,7 +20,7 @@
     }
 
     /** The bars (cached, they change with width and theme) and the window over them. */
-    draw(canvas, view, palette, dpr) {
+    draw(canvas, view, palette, dpr, hits) {
       const width = view.width;
       const ctx = nx.fitCanvas(canvas, width, MAP_HEIGHT, dpr);
       if (!this.bars || this.bars.width !== canvas.width || this.palette !== palette) {
@@ -32,6 +32,9 @@
       ctx.clearRect(0, 0, canvas.width, canvas.height);
       ctx.drawImage(this.bars, 0, 0);
       ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+      // Where the matches of a search are.
+      ctx.fillStyle = nx.css(palette.accent);
+      for (const bin of hits ? hits.where : []) ctx.fillRect((bin / this.bins) * width, MAP_HEIGHT - 3, Math.max(1.5, width / this.bins), 3);
       if (view.t0 <= 0 && view.t1 >= view.end) return;
       const [x0, x1] = this.windowPx(view);
       ctx.globalAlpha = 0.14;
@@ -146,8 +149,8 @@
       // A tall lane keeps its name in sight while it is scrolled through.
       const top = pinned ? y : Math.max(y, Math.min(2, y + height - 18));
       const hidden = closed ? ` · ${lane.tracks - label.rows} rows hidden` : "";
-      const text = [el("span", { class: "tl-label-name" }, name), closed ? el("span", { class: "tl-label-more" }, `+${lane.tracks - label.rows}`) : null];
-      const title = `${name} · ${nx.plural(lane.events, "event")}${hidden}${lane.hidden ? ` · ${nx.count(lane.hidden)} not drawn: too many overlap` : ""}`;
+      const text = [el("span", { class: "tl-label-name" }, name), label.of ? el("span", { class: "tl-group-id" }, label.of) : null, closed ? el("span", { class: "tl-label-more" }, `+${lane.tracks - label.rows}`) : null];
+      const title = `${name}${label.of ? `, ${label.of}` : ""} · ${nx.plural(lane.events, "event")}${hidden}${lane.hidden ? ` · ${nx.count(lane.hidden)} not drawn: too many overlap` : ""}`;
       list.push(el("div", { class: "tl-label", "data-lane": key, style: `top:${top}px` },
         foldable
           ? el("button", { class: "tl-label-fold", type: "button", title, tabindex: "-1", "aria-expanded": String(!view.lanes.folded(key)), onclick: () => app.foldLane(key) },

@@ -48,7 +48,7 @@
   nx.laneItems = function (meta) {
     const items = [];
     meta.lanes.forEach((lane, number) => lane.kind !== "steps" && items.push({ key: String(lane.lane), lane, number, name: lane.name }));
-    meta.series.slice(0, 32).forEach((series, number) => items.push({ key: "c" + number, series, number, name: series.name }));
+    meta.series.forEach((series, number) => items.push({ key: "c" + number, series, number, name: series.name }));
     return items;
   };
 

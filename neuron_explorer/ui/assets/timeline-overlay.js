@@ -4,9 +4,15 @@
   const nx = (window.nxTimeline = window.nxTimeline || {});
   const SMALL = "600 10px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif";
 
-  /** Where an event is in the overlay, css px; null while its row is not shown. */
+  /** Where an event is in the overlay, css px: on the first row of its lane while its own is folded away;
+      null while the lane is not shown. */
   function box(app, event) {
-    const row = app.view.trackRow.get(event.track);
+    const { meta, trackRow } = app.view;
+    let row = trackRow.get(event.track);
+    if (!row) {
+      const lane = meta.lanes[app.view.laneOf(event.track)];
+      row = lane && trackRow.get(lane.first);
+    }
     if (!row) return null;
     const top = app.geometry.axis + (row.head ? row.y : app.geometry.head + row.y - app.view.scroll);
     const limit = row.head ? 0 : app.geometry.axis + app.geometry.head;
@@ -46,11 +52,12 @@
 
   function arrow(ctx, from, to, colour) {
     const right = to.x0 >= from.x0;
-    const x0 = right ? Math.min(from.x1, Math.max(from.x0, 0) + (from.x1 - from.x0)) : from.x0;
+    // From its end, or before what it leads to where that begins earlier.
+    const x0 = right ? Math.min(from.x1, Math.max(from.x0, to.x0 - 14)) : from.x0;
     const x1 = right ? to.x0 : to.x1;
     const y0 = from.y + from.h / 2;
     const y1 = to.y + to.h / 2;
-    const bend = Math.max(30, Math.abs(x1 - x0) * 0.35) * (right ? 1 : -1);
+    const bend = Math.max(14, Math.abs(x1 - x0) * 0.35) * (right ? 1 : -1);
     ctx.strokeStyle = ctx.fillStyle = colour;
     ctx.lineWidth = 1.5;
     ctx.beginPath();

@@ -44,7 +44,7 @@
       this.set(el("h2", { class: "tl-h" }, "Event"), el("p", { class: "tl-empty" }, text));
     }
 
-    event(event) {
+    event(event, among = 1) {
       const own = event.kind === "op" || event.kind === "autograd";
       const named = event.phase && event.phase !== "other" ? event.phase : "";
       const phase = own ? named || "operator" : event.kind.replace("_", " ") + (named ? ", " + named : "");
@@ -52,6 +52,8 @@
         el("h2", { class: "tl-h" }, "Event"),
         el("div", { class: "tl-name", title: event.name }, clipped(event.name || "unnamed", 400)),
         el("div", { class: "tl-sub" }, phase || event.kind, event.module ? [" · ", el("span", { class: "mono" }, clipped(event.module, 200))] : null),
+        // A wide slice only has neighbours at its edge.
+        among > 1 && event.end - event.start < 3 * this.app.view.nsPerPx ? el("p", { class: "tl-note" }, `One of ${nx.count(among)} events in this pixel; W zooms in.`) : null,
         this.times(event),
         nx.compilation(this.app, event),
         this.source(event),

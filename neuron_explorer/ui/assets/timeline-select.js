@@ -92,7 +92,7 @@
         if (!this.alive() || this.selected !== event) return;
         this.details = details;
         this.selected = { ...event, id: details.id };
-        this.panel.event(details);
+        this.panel.event(details, options.among);
         this.keepState(options.push);
         this.announce(details, options.among);
         this.invalidate();

@@ -105,7 +105,7 @@
         y += nx.counters.HEIGHT + 6;
       } else {
         const shown = Math.min(this.lanes.folded(key) ? 1 : most, lane.tracks);
-        this.labels.push({ key, y, lane, number, rows: shown, pinned });
+        this.labels.push({ key, y, lane, number, rows: shown, pinned, of: pinned || this.lanes.group !== "process" ? this.processOf(lane) : "" });
         y += pinned ? 0 : LANE_LEAD;
         for (let r = 0; r < shown; r++) {
           this.add(list, lane.first + r, y, { pinned });
@@ -115,6 +115,13 @@
       }
       this.extent.set(key, [top, y]);
       return y;
+    }
+
+    /** Which process a lane is of, short; "" where there is only one. */
+    processOf(lane) {
+      const { lanes } = this.meta;
+      if (!lanes.some((other) => other.group !== lane.group)) return "";
+      return lanes.some((other) => other.rank !== lane.rank) ? `rank ${lane.rank}` : lane.process_name || String(lane.process);
     }
 
     /** Keys of all lanes in their present order, filtered or not. */

@@ -188,9 +188,9 @@
       const counters = view.visibleCounters();
       if (counters.length) {
         for (const row of counters) this.counters.draw((row.head ? this.headCanvas : this.body).getContext("2d"), row, view, this.tilesNow, palette);
-        this.counters.want(this.tilesNow.k, this.tilesNow.numbers);
+        this.counters.want(this.tilesNow.k, this.tilesNow.numbers, counters);
       }
-      this.minimap.draw(this.mapCanvas, view, palette, dpr);
+      this.minimap.draw(this.mapCanvas, view, palette, dpr, this.hits);
       if (this.dirty.labels) {
         this.dirty.labels = false;
         nx.drawLabels(this.labels, this.headLabels, this);

@@ -67,6 +67,8 @@ def register(server: flask.Flask, registry: Registry) -> Timelines:
             return work()
         except Refused as error:
             return reply({"error": str(error)}, status=error.status)
+        except FileNotFoundError:
+            return reply({"error": "Its file is no longer there: moved or deleted.", "gone": True}, status=410)
         except (NeuronExplorerError, OSError) as error:
             return reply({"error": f"The trace cannot be read: {error}", "gone": True}, status=410)
 
@@ -137,8 +139,8 @@ def meta(timelines: Timelines, trace_id: str) -> dict[str, Any]:
 
 
 def _lane(index: Index, lane: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("lane", "kind", "name", "rank", "process", "process_name", "group", "thread", "first", "tracks",
-            "events", "hidden")  # fmt: skip
+    keys = ("lane", "kind", "name", "rank", "process", "process_name", "group", "thread", "device", "first",
+            "tracks", "events", "hidden")  # fmt: skip
     rows = [index.track(t)[1:] for t in range(lane["first"], lane["first"] + lane["tracks"])]
     # Only lanes with overlaps need to say which rows are which depth.
     subs = [sub for _, sub in rows] if any(sub for _, sub in rows) else None
@@ -271,6 +273,7 @@ def _search(timelines: Timelines, timeline: Timeline, index: Index, args: Args) 
     return {
         "count": len(order),
         "cut": found.cut,
+        **({"where": match.over_the_run(found).tolist()} if "where" in args else {}),
         "first": first,
         "hits": [events.brief(index, index.track_of(p), p) for p in order[first : first + limit].tolist()],
     }, FOR_GOOD

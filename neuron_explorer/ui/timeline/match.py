@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neuron_explorer.ui.timeline.index import Index
+from neuron_explorer.ui.timeline.place import MINIMAP_BINS
 from neuron_explorer.ui.timeline.tiles import BINS, tile_span
 
 if TYPE_CHECKING:
@@ -245,6 +246,13 @@ def _text_matches(batch: Any, column: str, test: Callable[[str], bool]) -> np.nd
         return np.zeros(batch.num_rows, bool)
     codes, texts = codes_of(batch.column(column))
     return np.array([bool(text) and test(text) for text in texts], bool)[codes]
+
+
+def over_the_run(match: Match) -> np.ndarray:
+    """The slices of the minimap in which a match starts, ascending."""
+    start = match.index.column("start")[match.positions]
+    slices = (start * (MINIMAP_BINS / max(1, match.index.end))).astype(np.int64)
+    return np.flatnonzero(np.bincount(np.clip(slices, 0, MINIMAP_BINS - 1), minlength=MINIMAP_BINS))
 
 
 def bitmap(match: Match, tracks: range, shift: int, number: int) -> bytes:

@@ -105,6 +105,8 @@ def warm(timeline: Timeline) -> None:
     import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
 
+    from neuron_explorer.analysis import roofline  # noqa: F401
+
     timeline.trace.sql_arrow("SELECT 1 FROM events LIMIT 1")
     timeline.trace.stack(-1)
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from neuron_explorer.analysis.flops import cost_of, why_not
-from neuron_explorer.analysis.op_cost import MATRIX, Cost
-from neuron_explorer.analysis.readiness_words import arithmetic, size
-from neuron_explorer.analysis.roofline import matrix_rate
-from neuron_explorer.neuron.hardware import CHIPS, Chip
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from neuron_explorer.analysis.op_cost import Cost
+    from neuron_explorer.neuron.hardware import Chip
     from neuron_explorer.trace.store import Trace
 
 MAX_SHAPES: Final = 20_000
@@ -24,6 +20,11 @@ def work_of(event: Mapping[str, Any]) -> dict[str, Any] | None:
     ``floors``: for one device of each chip ns and what bounds it. ``reason``: why there is no
     figure. All of it comes from shapes: nothing here was measured.
     """
+    # Imported here: the models of some hundred operators are not needed before a first click.
+    from neuron_explorer.analysis.flops import cost_of, why_not
+    from neuron_explorer.analysis.readiness_words import arithmetic, size
+    from neuron_explorer.neuron.hardware import CHIPS
+
     if event["kind"] not in ("op", "fallback"):
         return None
     texts = [event[column] for column in ("shapes", "dtypes", "arguments")]
@@ -50,6 +51,9 @@ def work_of(event: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _floor(cost: Cost, chip: Chip) -> dict[str, Any]:
     """The floor on one device of a chip, as analysis/roofline.py takes it."""
+    from neuron_explorer.analysis.op_cost import MATRIX
+    from neuron_explorer.analysis.roofline import matrix_rate
+
     cores = int(chip.cores_per_device.value)
     moving = (cost.bytes_read(narrowed=True) + cost.bytes_written(narrowed=True)) / chip.bandwidth(cores)
     rate = matrix_rate(cost, chip, cores)[0] if cost.unit == MATRIX else chip.elementwise_peak(cores)
@@ -74,12 +78,15 @@ def device_time(trace: Trace, event: Mapping[str, Any]) -> dict[str, Any] | None
         return None
     end = event["start"] + max(event["duration"], 0)
     found = trace.sql_arrow(
-        "WITH inside AS (SELECT id FROM events WHERE lane = ? AND \"start\" BETWEEN ? AND ? AND depth >= ?) "
-        'SELECT count(*) AS n, coalesce(sum(greatest(duration, 0)), 0) AS total, '
-        'max("start" + greatest(duration, 0)) AS last FROM events '
-        "WHERE kind IN ('device', 'link') AND correlation IN (SELECT id FROM inside)",
+        'WITH inside AS (SELECT id FROM events WHERE lane = ? AND "start" BETWEEN ? AND ? AND depth >= ?), '
+        "ran AS (SELECT id, parent, kind, duration FROM events "
+        "WHERE kind IN ('device', 'link') AND correlation IN (SELECT id FROM inside)) "
+        "SELECT (SELECT count(*) FROM ran) AS n, (SELECT coalesce(sum(greatest(duration, 0)), 0) FROM ran) AS total, "
+        # A share ends when the whole execution does.
+        '(SELECT max("start" + greatest(duration, 0)) FROM events WHERE kind = \'device\' '
+        "AND id IN (SELECT CASE kind WHEN 'link' THEN parent ELSE id END FROM ran)) AS last",
         (event["lane"], event["start"], end, event["depth"]),
     ).to_pylist()[0]
     if not found["n"]:
         return {"count": 0}
-    return {"count": found["n"], "total": int(found["total"]), "until": max(end, found["last"]) - event["start"]}
+    return {"count": found["n"], "total": int(found["total"]), "until": max(end, found["last"] or end) - event["start"]}
