@@ -216,17 +216,21 @@ def _causes_of(events: CompileEvents) -> list[str]:
 
 def _functions(events: CompileEvents, rows: Iterable[Row], why: list[str], total: int) -> tuple[FunctionCost, ...]:
     groups: dict[tuple[str, int, str], list[Row]] = {}
-    began: dict[tuple[str, str], int] = {}
+    began: dict[tuple[str, str], set[tuple[int, str]]] = {}
     for row in rows:
         name = row.function or row.name
         function = user_function(name)
         if row.library and row.caller()[0]:
             groups.setdefault((*row.caller()[:2], shown_function(name)), []).append(row)
             continue
-        # What goes on after a graph break is part of the function that broke.
-        line = began.get((row.file, function), row.line) if function != name else row.line
-        began.setdefault((row.file, function), line)
-        groups.setdefault((row.file, line, function), []).append(row)
+        # What goes on after a graph break is part of the function that broke, whose bare name it has.
+        place = row.line, function
+        whole = began.setdefault((row.file, function.rsplit(".", 1)[-1]), set())
+        if function == name:
+            whole.add(place)
+        else:
+            place = max((p for p in whole if p[0] <= row.line), default=place)
+        groups.setdefault((row.file, *place), []).append(row)
     found = []
     for (file, line, function), mine in groups.items():
         cost = sum(r.cost for r in mine)

@@ -151,6 +151,15 @@ _COLUMNS: Final = (
 )
 _GRAPHS: Final = ("CompiledFunction", "CompiledFunctionBackward")
 _KINDS: Final = ("compile", "recompile", "graph_break", "warning")
+_LARGE: Final = ("graph", "guards")
+"""Keys of a detail that are read where they are asked for (``compiled_lines``)."""
+
+_SMALL_DETAIL: Final = (
+    "CASE WHEN json_valid(detail) THEN CAST(json_merge_patch(detail, '{"
+    + ", ".join(f'"{key}": null' for key in _LARGE)
+    + "}') AS VARCHAR) ELSE detail END"
+)
+"""SQL: the detail without them. They are most of its text, and DuckDB reads it faster than Python."""
 
 
 def compile_events(trace: Trace) -> CompileEvents:
@@ -161,8 +170,9 @@ def compile_events(trace: Trace) -> CompileEvents:
         # The rows of phases are the many; they are summed by SQL where they are asked for.
         phases = f" AND NOT {IS_PHASE}" if kind == "compile" else ""
         which = "name IN ('recompile_limit', 'recompiles_dropped')" if kind == "warning" else "TRUE"
+        detail = _SMALL_DETAIL if kind == "compile" else "detail"
         table = trace.sql_arrow(
-            f"SELECT {_COLUMNS}, CASE WHEN length(detail) <= {MOST_DETAIL} THEN detail END AS detail "
+            f"SELECT {_COLUMNS}, CASE WHEN length(detail) <= {MOST_DETAIL} THEN {detail} END AS detail "
             f"FROM events WHERE kind = '{kind}' AND {which}{phases} ORDER BY \"start\", id LIMIT {MOST_ROWS + 1}"
         )
         truncated |= table.num_rows > MOST_ROWS
@@ -220,7 +230,8 @@ def shown_function(name: str) -> str:
     if name.startswith("wrap_inline."):
         return "the compiled module"  # torch's own wrapper around a module whose forward is torch's
     found = resumed(name)
-    return plain(f"{found[0]} (after the graph break in line {found[1]})" if found else name, 100)
+    own = (found[0] if found else name).rsplit("<locals>.", 1)[-1]  # where it was defined, its line says
+    return plain(f"{own} (after the graph break in line {found[1]})" if found else own, 100)
 
 
 def is_eager(row: Row) -> bool:
@@ -265,8 +276,7 @@ def _row(r: Mapping[str, Any]) -> Row:
 
 
 def _without_graph(detail: dict[str, Any]) -> dict[str, Any]:
-    """Graphs and guards are large, and read where they are asked for (``compiled_lines``)."""
-    for key in ("graph", "guards"):
+    for key in _LARGE:
         detail.pop(key, None)
     return detail
 

@@ -19,6 +19,7 @@ _NOTHING: Final = "Nothing was compiled again without need, no graph broke, no l
 
 def alerts_section(console: Console, data: Mapping[str, Any]) -> None:
     """The alerts, each with its evidence and advice, wrapped to the width of the terminal."""
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -31,7 +32,6 @@ def alerts_section(console: Console, data: Mapping[str, Any]) -> None:
     console.print(title)
     if not found["rows"]:
         console.print(Text("  " + plain(_silence(data), 400), style="dim"))
-        return
     for alert in found["rows"]:
         grid = Table.grid(expand=True, padding=(0, 0, 0, 1))
         grid.add_column(width=6)
@@ -53,6 +53,20 @@ def alerts_section(console: Console, data: Mapping[str, Any]) -> None:
     more = found["total"] - len(found["rows"])
     if more > 0:
         console.print(Text(f"  {q.plural(more, 'more alert')}", style="dim"))
+    if _about_compiling(data):
+        for line in _limits(found):
+            console.print(Padding(Text(plain(line, 600), style="dim"), (0, 0, 0, 2)))
+
+
+def _about_compiling(data: Mapping[str, Any]) -> bool:
+    """Something was compiled, or an alert says so: what could not be seen of it matters."""
+    return bool(data["alerts"]["rows"] or data["compilation"]["compiles"])
+
+
+def _limits(found: Mapping[str, Any]) -> list[str]:
+    """What the recorder could not see, in one line, and what of the trace was not looked at."""
+    limits = [str(x).rstrip(".") for x in found["limits"]]
+    return [*(["Limits: " + "; ".join(limits) + "."] if limits else []), *map(str, found["notes"])]
 
 
 def _silence(data: Mapping[str, Any]) -> str:
@@ -177,6 +191,9 @@ def alerts_markdown(data: Mapping[str, Any]) -> list[str]:
         out.append(f"- {q.plural(found['total'] - len(found['rows']), 'more alert')}")
     if not found["rows"]:
         out.append(escaped(_silence(data)))
+    if _about_compiling(data):
+        for line in _limits(found):
+            out += ["", escaped(line)]
     if costs["compiles"] or costs["eager"]:
         out += ["", "## Compiling", "", escaped(costs["text"]), ""]
         if costs["functions"]:

@@ -7,6 +7,7 @@ Nothing here raises: a text of a form that is not known is a reason with the cau
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -56,9 +57,10 @@ def with_actual(reason: Reason, guards: Iterable[str]) -> Reason:
 
     The new compilation guards on what it found, so its guard on the same source says so.
     """
-    if reason.actual or not reason.source:
+    if (reason.actual and reason.actual != _OTHER_TYPE) or not reason.source:
         return reason
     tensor = tensor_of(reason.source)
+    type_ = ""
     for guard in guards:
         checked = _CHECK_TENSOR.search(guard[:MOST_TEXT])
         if checked:
@@ -68,9 +70,33 @@ def with_actual(reason: Reason, guards: Iterable[str]) -> Reason:
                     return replace(reason, actual=found)
             continue
         other = parse_reason(guard)
-        if other.source == reason.source and other.expected and other.expected != reason.expected:
+        if other.source != reason.source or not other.expected or other.expected == reason.expected:
+            continue
+        if _what(other.expected) == _what(reason.expected):
             return replace(reason, actual=other.expected)
-    return reason
+        if _what(other.expected) == "type" and _what(reason.expected) == "value":
+            type_ = other.expected
+    return replace(reason, actual=type_) if type_ and type_ != _type_of(reason.expected) else reason
+
+
+_OTHER_TYPE: Final = "another type"
+
+
+def _what(expected: str) -> str:
+    """What a guard's expectation is about: a value has a length and a type as well, with guards of their own."""
+    if re.fullmatch(r"[\d,]+ items?", expected) or expected.endswith("left to iterate"):
+        return "length"
+    if expected.startswith(("type ", "one type")):
+        return "type"
+    return "keys" if expected.startswith(("keys ", "with ", "without ")) else "value"
+
+
+def _type_of(value: str) -> str:
+    """Of a value as Python writes it: ``type float`` of ``1.0``, "" where it is not told by that."""
+    try:
+        return f"type {type(ast.literal_eval(value[:200])).__name__}"
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return ""
 
 
 # --- the parts of a text
@@ -199,6 +225,8 @@ _RANKS: Final = {
 
 def _nearness(reason: Reason) -> tuple[int, int]:
     rank = _RANKS.get(reason.cause, 2)
+    if reason.cause == "grad_mode":
+        return rank, -reason.source.count(",")  # the fewer settings differ, the nearer
     if reason.cause == "size":
         if reason.dimension < 0 and not COMPARED.search(reason.expected):
             return 7, 0

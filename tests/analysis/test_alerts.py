@@ -22,6 +22,8 @@ from synthetic import event, memory_trace, metadata
 from neuron_explorer.analysis.alert import Alert, alert_id, with_ids
 from neuron_explorer.analysis.alert_thresholds import severity
 from neuron_explorer.analysis.alerts import alerts
+from neuron_explorer.analysis.render_summary import render_markdown, render_text
+from neuron_explorer.analysis.summary import summary
 from neuron_explorer.trace.compiles import CAUSES
 
 NEURON = {"type": "neuron", "name": "NeuronCore (emulated on the CPU)", "emulated": True}
@@ -425,3 +427,8 @@ def test_limits_of_what_was_seen_are_told():
     }
     found = alerts(trace_of([], capabilities=capabilities))
     assert found.limits == ("no backward", "graph breaks: not with fullgraph")
+    said = "Limits: no backward; graph breaks: not with fullgraph."
+    trace = trace_of([compilation(0, MS)], capabilities=capabilities)
+    assert said in render_text(summary(trace), width=120) and said in render_markdown(summary(trace))
+    nothing = trace_of([], capabilities=capabilities)
+    assert "Limits:" not in render_text(summary(nothing), width=120)

@@ -9,6 +9,7 @@ from compile_traces import MS, SECOND, artifact, compilation, launch, phase, rec
 from synthetic import event, memory_trace
 
 from neuron_explorer.analysis.compile_costs import compile_costs, sentence, union_ns
+from neuron_explorer.analysis.compile_events import compile_events
 from neuron_explorer.analysis.compiled_lines import aten_name, compiled_lines, node_weights
 from neuron_explorer.analysis.phases import time_by_phase
 from neuron_explorer.analysis.render_summary import render
@@ -46,6 +47,39 @@ def test_totals_functions_and_causes():
     assert (costs.cold_start_ns, costs.recompile_ns) == (140 * MS, 60 * MS)
     assert sum(f.share for f in costs.functions) == pytest.approx(1)
     assert sentence(costs) == "3 compilations, 1 of them again; 0.2 % of the run."
+
+
+def test_what_follows_a_break_belongs_to_the_function_that_broke():
+    rows = [
+        compilation(0, 10 * MS, function="A.forward", line=3),
+        compilation(20 * MS, 10 * MS, compile_id="1/0", function="B.forward", line=30),
+        compilation(40 * MS, 30 * MS, compile_id="2/0", function="torch_dynamo_resume_in_forward_at_5", line=5),
+        compilation(80 * MS, 50 * MS, compile_id="3/0", function="torch_dynamo_resume_in_forward_at_33", line=33),
+    ]
+    costs = compile_costs(trace_of(rows))
+    assert [(f.function, f.line, f.cost_ns) for f in costs.functions] == [
+        ("B.forward", 30, 60 * MS), ("A.forward", 3, 40 * MS),
+    ]  # fmt: skip
+
+
+def test_graphs_and_guards_change_nothing():
+    large = {"graph": [{"op": "add", "file": "m.py", "line": 1}] * 500, "guards": ["a guard"] * 200}
+    few, many = ([compilation(0, MS, cache={"fx_graph": "miss"}, **more)] for more in ({}, large))
+    assert compile_costs(trace_of(few)) == compile_costs(trace_of(many))
+    rows = compile_events(trace_of(many)).compiles
+    assert rows[0].text("backend") == "inductor" and not {"graph", "guards"} & set(rows[0].detail)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"nth": 2, "cut', "[1, 2]", '"text"', "", "{}", '{"nth": NaN, "graph": 1}', '{"name": "\\ud800"}',
+     '{"graph":' + "[" * 100_000 + "]" * 100_000 + "}", '{"a":' + '{"b":' * 100_000 + "1" + "}" * 100_001],
+    ids=range(9),
+)  # fmt: skip
+def test_details_of_other_forms(text):
+    row = compilation(0, MS)
+    row.columns["detail"] = text
+    assert compile_events(trace_of([row])).compiles[0].number("nth") == -1
 
 
 def test_parts_and_what_a_cache_would_save():

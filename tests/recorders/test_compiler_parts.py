@@ -14,6 +14,7 @@ from neuron_explorer.trace.recorders.compiler_nearest import mismatches
 from neuron_explorer.trace.recorders.compiler_reasons import read
 from neuron_explorer.trace.recorders.compiler_structured import facts_of
 from neuron_explorer.trace.recorders.compiler_values import found_value, with_found_value
+from neuron_explorer.trace.recorders.torch_compiler_private import backend_of
 
 torch = pytest.importorskip("torch")
 
@@ -263,3 +264,14 @@ def test_nearest_version_comes_first():
     local = {"n": 2, "x": torch.ones(5)}
     assert read(texts, guards, local, {})[0].entry in ("0/3", "0/0")  # one failure each
     assert read(["0/0: n == 1"], {}, {}, {})[0].entry == "0/0"
+
+
+# --- names of backends
+
+
+def test_the_backend_inside_torchs_switch_for_compiled_autograd():
+    def inner_compiler(gm, inputs): ...
+
+    assert backend_of(inner_compiler)[0] == "inner_compiler"
+    inner_compiler.__module__ = "torch._dynamo.utils"
+    assert backend_of(inner_compiler)[0] == "inductor"

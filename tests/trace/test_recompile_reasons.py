@@ -213,10 +213,26 @@ def test_no_reasons():
              "size=[None, 3], stride=[3, 1])"],
             "",
         ),
+        # The guard on a type says nothing of a length, nor of another value of the same type.
+        ("len(L['xs']) == 2", ["___check_type_id(L['xs'], 9), type=<class 'tuple'>", "len(L['xs']) == 3"], "3 items"),
+        ("len(L['xs']) == 2", ["___check_type_id(L['xs'], 9), type=<class 'tuple'>"], ""),
+        ("L['a'] == 1.0", ["___check_type_id(L['a'], 9), type=<class 'float'>"], ""),
+        ("L['a'] == 1.0", ["___check_type_id(L['a'], 9), type=<class 'int'>"], "type int"),
+        ("___check_type_id(L['xs'], 8), type=<class 'list'>",
+         ["len(L['xs']) == 2", "___check_type_id(L['xs'], 9), type=<class 'tuple'>"], "type tuple"),
     ],
 )  # fmt: skip
 def test_the_found_value(text, guards, actual):
     assert with_actual(parse_reason(text), guards).actual == actual
+
+
+AUTOCAST = "autocast(cpu)_enabled"
+
+
+def test_the_nearest_of_global_states_is_the_one_with_the_fewest_differences():
+    texts = [f"0/{n}: GLOBAL_STATE changed: {what} " for n, what in enumerate((AUTOCAST, f"grad_mode {AUTOCAST}"))]
+    assert closest([parse_reason(t) for t in texts]) == 0
+    assert closest([parse_reason(t) for t in reversed(texts)]) == 1
 
 
 def test_a_found_value_is_kept():
