@@ -68,6 +68,11 @@ async () => { const app = window.nxTimeline.current; const out = {};
   await timed("hit under the pointer (ms)", "hit", hits.map(({track, start}) => ({track, t: start})));
   const windows = hits.map(({start}) => ({t0: start, t1: start + 1e8, tracks: "0-99"}));
   await timed("count of a window (ms)", "window", windows);
+  const span = (share) => ({t0: Math.floor(app.view.end / 3), t1: Math.floor(app.view.end * (1 / 3 + share))});
+  await timed("colours by line, first time (ms)", "colours", [{by: "line"}]);
+  await timed("contents of 10 % of the run (ms)", "span", ["op", "line"].map((by) => ({...span(0.1), by})));
+  await timed("contents of half the run (ms)", "span", ["op", "line"].map((by) => ({...span(0.5), by})));
+  await timed("search by a condition in SQL (ms)", "search", [{sql: "duration > 1e6", limit: 50}]);
   return out; }
 """
 

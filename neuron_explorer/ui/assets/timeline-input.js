@@ -8,7 +8,7 @@
   nx.KEYS = [
     ["Move", [["W / S", "zoom in, out at the pointer"], ["A / D", "pan left, right"], ["← → ↑ ↓", "pan and scroll while nothing is selected"], ["Home", "the whole run"], ["Ctrl + wheel", "zoom at the pointer"], ["drag", "pan"], ["Shift + wheel", "pan"]]],
     ["Select", [["click", "select the event"], ["Enter", "first event in view, then the first child"], ["Shift + Enter, ↑", "the parent"], ["Tab, →", "next event in the row"], ["Shift + Tab, ←", "previous event in the row"], ["↓", "the first child"], ["Escape", "drop search, span or selection"]]],
-    ["Measure and find", [["Shift + drag", "measure a span"], ["F", "fit the selection or span, else the whole run"], ["M", "mark the selection or span, again to remove"], ["/", "search"], ["N / Shift + N", "next, previous match"], ["L", "lanes: filter, group, pin, order, fold"], ["?", "this list"]]],
+    ["Measure and find", [["Shift + drag", "measure a span"], ["R", "measure the selected event: what is in it"], ["F", "fit the selection or span, else the whole run"], ["M", "mark the selection or span, again to remove"], ["/", "search"], ["N / Shift + N", "next, previous match"], ["L", "lanes: filter, group, pin, order, fold"], ["?", "this list"]]],
   ];
 
   nx.keysOff = function (value) {
@@ -116,6 +116,7 @@
         case "d": return () => app.pan(app.view.width * 0.15 * step);
         case "f": return () => app.fit();
         case "m": return () => app.mark();
+        case "r": return () => app.spanOfSelection();
         case "l": return () => app.toggleLanes();
         case "n": return () => app.nextHit(event.shiftKey ? -1 : 1);
         case "?": return () => app.toggleHelp();

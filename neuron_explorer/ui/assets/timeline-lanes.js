@@ -55,7 +55,7 @@
   function says({ lane, series }) {
     return (lane
       ? `${lane.name} ${lane.process_name} ${lane.process} ${lane.kind} rank ${lane.rank} ${lane.device || "host"}`
-      : `${series.name} counter rank ${series.rank} ${series.process}`).toLowerCase();
+      : `${series.name} counter rank ${series.rank} ${series.process} `).toLowerCase();
   }
 
   function groupOf({ lane, series }, by, threads) {
@@ -84,7 +84,8 @@
     }
     const threads = new Map();
     for (const { lane } of all) if (lane && lane.kind === "thread") threads.set(`t${lane.group}/${lane.thread}`, lane.name);
-    const words = choice.filter.toLowerCase().split(/\s+/).filter(Boolean);
+    // All words; a rank is one word with its number.
+    const words = (choice.filter.toLowerCase().match(/rank \d+|\S+/g) || []).map((word) => (/^rank \d/.test(word) ? word + " " : word));
     const pinned = choice.pins.map((key) => all.find((item) => item.key === key)).filter(Boolean);
     const groups = new Map();
     let hidden = 0;
@@ -228,7 +229,7 @@
         const act = (what, label, text, pressed, run) => el("button", { type: "button", class: "tl-button tl-act", "data-act": `${what} ${key}`, "aria-label": `${label}: ${whole}`, title: label, "aria-pressed": pressed === null ? null : String(pressed), onclick: run }, text);
         const pinned = lanes.pinned(key);
         return el("li", {},
-          el("span", { class: "tl-lane-name", title: name }, name, lane && lane.process_name ? el("small", {}, ` ${lane.process_name}`) : null),
+          el("span", { class: "tl-lane-name", title: name }, el("bdi", {}, name), lane && lane.process_name ? el("small", {}, ` ${lane.process_name}`) : null),
           el("small", {}, lane ? nx.plural(lane.events, "event") : nx.plural(each.series.n, "sample")),
           act("pin", pinned ? "Unpin" : "Pin to the top", nx.pinIcon(), pinned, () => this.pinLane(key, name)),
           act("up", "Move up", "↑", null, () => this.shiftLane(key, -1)),

@@ -37,9 +37,9 @@
         const whole = `${each.line > 0 ? `${each.text}:${each.line}` : each.text} · ${nx.plural(each.events, "event")}, ${nx.duration(each.self)} self time`;
         const swatch = el("span", { class: "tl-swatch", style: `--swatch:${nx.css(palette.rgb[palette.classes + each.class])}` });
         const text = [...name].length > 28 ? "…" + [...name].slice(-27).join("") : name;
-        if (each.class >= 10 || by === "cost") return el("li", { title: whole }, swatch, text);
+        if (each.class >= 10 || by === "cost") return el("li", { title: whole }, swatch, el("bdi", {}, text));
         const filter = each.line > 0 ? { line: `${each.text}:${each.line}` } : { [by]: each.text };
-        return el("li", { title: whole }, el("button", { type: "button", class: "tl-class", onclick: () => this.setFilter(filter) }, swatch, text));
+        return el("li", { title: whole }, el("button", { type: "button", class: "tl-class", onclick: () => this.setFilter(filter) }, swatch, el("bdi", {}, text)));
       }));
     },
   });

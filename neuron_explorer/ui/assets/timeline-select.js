@@ -169,6 +169,12 @@
       ]).catch((error) => this.trouble(error));
     },
 
+    /** The selected event's time as a span, of which the panel says what is in it. */
+    spanOfSelection() {
+      if (this.selected) this.measure(this.selected.start, Math.max(this.selected.end, this.selected.start + 1), true);
+      else this.status.textContent = "select an event to measure it";
+    },
+
     mark() {
       const span = this.span || (this.selected ? [this.selected.start, this.selected.end] : null);
       if (!span) {

@@ -22,6 +22,8 @@
       this.height = 400; // css px of the lanes' viewport
       this.scroll = 0;
       this.lanes = new nx.LaneChoice();
+      this.severalProcesses = new Set(meta.lanes.map((lane) => lane.group)).size > 1;
+      this.severalRanks = new Set(meta.lanes.map((lane) => lane.rank)).size > 1;
       this.trackRow = new Map();
       this.blockOfTrack = new Map();
       meta.blocks.forEach(([, first, count], b) => {
@@ -119,9 +121,8 @@
 
     /** Which process a lane is of, short; "" where there is only one. */
     processOf(lane) {
-      const { lanes } = this.meta;
-      if (!lanes.some((other) => other.group !== lane.group)) return "";
-      return lanes.some((other) => other.rank !== lane.rank) ? `rank ${lane.rank}` : lane.process_name || String(lane.process);
+      if (!this.severalProcesses || this.lanes.group === "rank") return "";
+      return this.severalRanks ? `rank ${lane.rank}` : lane.process_name || String(lane.process);
     }
 
     /** Keys of all lanes in their present order, filtered or not. */
