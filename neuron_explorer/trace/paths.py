@@ -14,7 +14,7 @@ TORCH: Final = frozenset({"torch", "functorch", "torchgen", "triton", "torch_neu
 _INSTALLED: Final = re.compile(r".*[/\\](?:site|dist)-packages[/\\](.+)", re.DOTALL)
 _STDLIB: Final = re.compile(r".*[/\\](?:lib|lib64|Lib)[/\\](python3\.\d+t?[/\\].+)", re.DOTALL)
 _ZIPPED_STDLIB: Final = re.compile(r".*[/\\](python3\d+\.zip[/\\].+)", re.DOTALL)
-_INDUCTOR: Final = re.compile(r".*[/\\][a-z0-9]{2}[/\\]c[a-z0-9]{40,}\.py$", re.DOTALL)
+_INDUCTOR: Final = re.compile(r".*[/\\]([a-z0-9]{2}[/\\]c[a-z0-9]{40,}\.py)$", re.DOTALL)
 _HOME: Final = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:\\Users\\[^\\]+)(?=[/\\])")
 _IN_TEXT: Final = re.compile(
     r"""(?<![\w.~-])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'"]+[/\\])*"""
@@ -22,6 +22,9 @@ _IN_TEXT: Final = re.compile(
 )
 _HOME_IN_TEXT: Final = re.compile(
     r"(?<![\w./\\~-])(?:/home/[^/\s]+|/Users/[^/\s]+|/root|[A-Za-z]:\\Users\\[^\\\s]+)(?=[/\\])"
+)
+_INDUCTOR_IN_TEXT: Final = re.compile(
+    r"""(?<![\w.~-])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'"]+[/\\])*torchinductor_[^\s/\\'"]+(?=[/\\])"""
 )
 _NOT_TYPED_BY_A_USER: Final = (
     "<frozen", "<eval_with_key", "<__array_function__", "<attrs generated", "<decorator-gen",
@@ -73,7 +76,7 @@ class PathRules:
         """A sentence without the directories that lead to the project, to packages and to people's homes."""
         if self._absolute or ("/" not in text and "\\" not in text):
             return text
-        text = _IN_TEXT.sub("", text)
+        text = _INDUCTOR_IN_TEXT.sub("torchinductor", _IN_TEXT.sub("", text))
         for directory, short in ((self._cwd, ""), (self._home, "~/")):
             if len(directory) > 1:
                 text = re.sub(rf"(?<![\w./\\~-]){re.escape(directory)}[/\\]", short, text)
@@ -127,6 +130,9 @@ class PathRules:
         for directory in self._torch:
             if _under(path, [directory]):
                 return os.path.relpath(path, os.path.dirname(directory))
+        generated = _INDUCTOR.match(path)
+        if generated:  # its directory is named after the user
+            return f"torchinductor/{generated[1]}"
         if self._cwd and _under(path, [self._cwd]):
             return os.path.relpath(path, self._cwd)
         for directory in self._include or ():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import neuron_explorer
+from neuron_explorer.analysis.alerts import alerts
 
 pytest.importorskip("torch", reason="recording needs torch")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="recording is for Linux")
@@ -37,6 +38,13 @@ def test_demo(recorder: str, tmp_path: Path) -> None:
         if recorder == "native":
             lines = trace.sql_arrow("SELECT file, name FROM events WHERE kind = 'fallback'").to_pylist()
             assert {"file": "d/gpt.py", "name": "aten::multinomial"} in lines
+        again = [a for a in alerts(trace).alerts if a.kind == "recompile"]
+        assert [(a.cause, a.source, a.file, a.function) for a in again] == [
+            ("size", "batch.shape[0]", "d/train.py", "loss_of")
+        ]
+        assert "losses = [compiled(" in again[0].caller_code and "drop_last=True" in again[0].advice
+        assert " ".join(again[0].advice.split()[:6]) in done.stdout  # the summary tells it
+    assert "loss_of was compiled again" in done.stdout
     assert "emulated" in done.stdout
 
 

@@ -92,7 +92,7 @@ def rules(**session):
         ("<string>", "<string>", True, False),
         ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>", False, False),
         ("<eval_with_key>.3", "<eval_with_key>.3", False, True),
-        ("/tmp/torchinductor_me/ab/c" + "a" * 45 + ".py", "/tmp/torchinductor_me/ab/c" + "a" * 45 + ".py", False, True),
+        ("/tmp/torchinductor_me/ab/c" + "a" * 45 + ".py", "torchinductor/ab/c" + "a" * 45 + ".py", False, True),
         ("/x/site-packages/neuron_explorer/record/runner.py", "neuron_explorer/record/runner.py", False, True),
         ("/x/site-packages/neuron_explorer/demo/model.py", "neuron_explorer/demo/model.py", True, False),
         ("/proj/ünïcode/модель.py", "ünïcode/модель.py", True, False),
@@ -146,3 +146,8 @@ def test_text_tables_keep_only_what_rows_use():
     column = table.column(np.array([2, -1, 2]))
     assert column.values == ["c"]
     assert column.codes.tolist() == [0, -1, 0]
+
+
+def test_sentences_do_not_name_the_users_directory_of_generated_code():
+    text = "cannot open '/tmp/torchinductor_me/ab/cxy.so' of torchinductor_x"
+    assert PathRules({"cwd": "/proj"}).without_directories(text) == "cannot open 'torchinductor/ab/cxy.so' of torchinductor_x"
