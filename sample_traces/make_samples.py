@@ -29,6 +29,7 @@ class Sample:
 SAMPLES = {
     "gpt_training": Sample(DEMO / "train.py", ("--steps", "12", "--batch", "32")),
     "llama_generate": Sample(HERE / "programs" / "llama_generate.py", needs="transformers"),
+    "compiled_training": Sample(HERE / "programs" / "compiled_training.py"),
     "vision_training": Sample(HERE / "programs" / "vision_training.py"),
     "optimizer_before": Sample(HERE / "programs" / "fused_optimizer.py"),
     "optimizer_after": Sample(HERE / "programs" / "fused_optimizer.py", ("--fused",)),

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import neuron_explorer
+from neuron_explorer.analysis.alerts import alerts
 from neuron_explorer.analysis.summary import summary
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
@@ -67,3 +68,12 @@ def test_the_optimisation_shows() -> None:
                 "SELECT count(*) AS n FROM events WHERE phase = 'optimizer' AND kind = 'op'"
             )["n"].to_pylist()[0]
     assert counts["optimizer_after"] < counts["optimizer_before"] / 3
+
+
+def test_one_sample_has_recompilations_breaks_and_phases() -> None:
+    with neuron_explorer.load(SAMPLES / "compiled_training.parquet") as trace:
+        found = {(a.kind, a.cause) for a in alerts(trace).alerts}
+        phases = trace.sql_arrow("SELECT DISTINCT name FROM events WHERE kind = 'compile'")["name"].to_pylist()
+    assert {("recompile", "size"), ("recompile", "python_value")} <= found
+    assert "graph_break" in {kind for kind, _ in found}
+    assert {"bytecode_tracing", "aot", "code_generation"} <= set(phases)
