@@ -237,12 +237,8 @@ def _occurrence(events: CompileEvents, row: Row) -> Occurrence:
 
 def _values(rows: Iterable[Row]) -> tuple[str, ...]:
     """What was compiled for, oldest first, without repetitions."""
-    seen: list[str] = []
-    for row in rows:
-        for value in (row.text("expected"), found_value(row)):
-            if value and value not in seen and not _is_condition(value):
-                seen.append(value)
-    return tuple(seen)
+    seen = dict.fromkeys(value for row in rows for value in (row.text("expected"), found_value(row)))
+    return tuple(value for value in seen if value and not _is_condition(value))
 
 
 def _evidence(

@@ -30,7 +30,10 @@ IS_PHASE: Final = "coalesce(contains(detail, '\"phase\": true') OR contains(deta
 
 @dataclass(frozen=True)
 class Row:
-    """One row. Times in ns; ``duration`` is -1 where the end was not seen. ``library``: not the user's code."""
+    """One row. Times in ns; ``duration`` is -1 where the end was not seen. ``library``: not the user's code.
+
+    ``reasons``: those of a recompilation, as JSON: there are as many as cache entries, and few are looked at.
+    """
 
     kind: str
     id: int
@@ -49,6 +52,7 @@ class Row:
     period: str
     library: bool
     detail: Mapping[str, Any]
+    reasons: str = ""
 
     @property
     def cost(self) -> int:
@@ -67,7 +71,7 @@ class Row:
 
     def entries(self, key: str) -> list[dict[str, Any]]:
         """A list of objects in the detail."""
-        value = self.detail.get(key)
+        value = _parsed(self.reasons) if key == "reasons" and self.reasons else self.detail.get(key)
         return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
     def caller(self) -> tuple[str, int, str]:
@@ -154,12 +158,15 @@ _KINDS: Final = ("compile", "recompile", "graph_break", "warning")
 _LARGE: Final = ("graph", "guards")
 """Keys of a detail that are read where they are asked for (``compiled_lines``)."""
 
-_SMALL_DETAIL: Final = (
-    "CASE WHEN json_valid(detail) THEN CAST(json_merge_patch(detail, '{"
-    + ", ".join(f'"{key}": null' for key in _LARGE)
-    + "}') AS VARCHAR) ELSE detail END"
-)
-"""SQL: the detail without them. They are most of its text, and DuckDB reads it faster than Python."""
+
+def _without(*keys: str) -> str:
+    """SQL: the detail without these. They are most of its text, which DuckDB reads faster than Python."""
+    patch = ", ".join(f'"{key}": null' for key in keys)
+    return f"CASE WHEN json_valid(detail) THEN CAST(json_merge_patch(detail, '{{{patch}}}') AS VARCHAR) ELSE detail END"
+
+
+_DETAIL: Final = {"compile": _without(*_LARGE), "recompile": _without("reasons")}
+_REASONS: Final = "CASE WHEN json_valid(detail) THEN CAST(json_extract(detail, '$.reasons') AS VARCHAR) END"
 
 
 def compile_events(trace: Trace) -> CompileEvents:
@@ -170,9 +177,10 @@ def compile_events(trace: Trace) -> CompileEvents:
         # The rows of phases are the many; they are summed by SQL where they are asked for.
         phases = f" AND NOT {IS_PHASE}" if kind == "compile" else ""
         which = "name IN ('recompile_limit', 'recompiles_dropped')" if kind == "warning" else "TRUE"
-        detail = _SMALL_DETAIL if kind == "compile" else "detail"
+        detail, small = _DETAIL.get(kind, "detail"), f"length(detail) <= {MOST_DETAIL}"
+        reasons = f"CASE WHEN {small} THEN {_REASONS} END" if kind == "recompile" else "NULL"
         table = trace.sql_arrow(
-            f"SELECT {_COLUMNS}, CASE WHEN length(detail) <= {MOST_DETAIL} THEN {detail} END AS detail "
+            f"SELECT {_COLUMNS}, CASE WHEN {small} THEN {detail} END AS detail, {reasons} AS reasons "
             f"FROM events WHERE kind = '{kind}' AND {which}{phases} ORDER BY \"start\", id LIMIT {MOST_ROWS + 1}"
         )
         truncated |= table.num_rows > MOST_ROWS
@@ -272,6 +280,7 @@ def _row(r: Mapping[str, Any]) -> Row:
         r["period"] or "",
         r["attribution"] == "library_frame",
         _without_graph(detail_of(r["detail"])),
+        r["reasons"] or "",
     )
 
 
@@ -292,13 +301,15 @@ def place_in(value: Mapping[str, Any]) -> tuple[str, int, str]:
 
 def detail_of(text: Any) -> dict[str, Any]:
     """The detail of a row; empty where it is none or not JSON."""
-    if not isinstance(text, str):
-        return {}
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    value = _parsed(text) if isinstance(text, str) else None
     return value if isinstance(value, dict) else {}
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

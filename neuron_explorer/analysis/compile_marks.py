@@ -56,24 +56,26 @@ def compile_marks(trace: Trace, *, events: CompileEvents | None = None) -> Strip
     """The strip. ``events``: read already."""
     found = events or compile_events(trace)
     causes = {(r.process, r.compile_id): cause_of(r) for r in found.recompiles if r.compile_id}
-    by_kind: dict[str, list[Mark]] = {kind: [] for kind in MARK_KINDS}
+    by_kind: dict[str, list[tuple[Row, str]]] = {kind: [] for kind in MARK_KINDS}
     counted: dict[str, set[tuple[int, str]]] = {kind: set() for kind in MARK_KINDS}
     for row in found.compiles:
         cause = causes.get((row.process, row.compile_id), "")
         kind = "failed" if row.text("outcome") == "failed" else "again" if cause or row.number("nth") > 1 else "first"
-        by_kind[kind].append(_mark(kind, row, cause.replace("_", " ")))
+        by_kind[kind].append((row, cause.replace("_", " ")))
         counted[kind].add((row.process, row.compile_id or str(row.id)))
-    for row in found.breaks:
-        by_kind["break"].append(_mark("break", row, row.text("reason")))
-    for row in found.eager:
-        by_kind["eager"].append(_mark("eager", row, row.text("signature")))
-    kept = [m for marks in by_kind.values() for m in sorted(marks, key=lambda m: (-m.duration, m.start))[:MOST_MARKS]]
+    by_kind["break"] = [(row, row.text("reason")) for row in found.breaks]
+    by_kind["eager"] = [(row, row.text("signature")) for row in found.eager]
+    kept = [
+        _mark(kind, row, why)
+        for kind, rows in by_kind.items()
+        for row, why in sorted(rows, key=lambda x: (-x[0].cost, x[0].start))[:MOST_MARKS]
+    ]
     end = max((m.start + m.duration for m in kept), default=0)
     return Strip(
         duration_ns=max(found.duration_ns, end),
         marks=tuple(sorted(kept, key=lambda m: (m.start, m.event))),
-        totals={kind: len(counted[kind]) or len(marks) for kind, marks in by_kind.items()},
-        left_out=sum(len(marks) for marks in by_kind.values()) - len(kept),
+        totals={kind: len(counted[kind]) or len(rows) for kind, rows in by_kind.items()},
+        left_out=sum(len(rows) for rows in by_kind.values()) - len(kept),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -365,11 +366,21 @@ def node_weights(nodes: Iterable[Mapping[str, Any]]) -> list[float]:
 
 
 def _weight(node: Mapping[str, Any]) -> float:
-    name = aten_name(str(node.get("op") or ""))
-    if not name or moves_nothing(name):
-        return 0.0
-    shapes, dtypes = node.get("shapes"), node.get("dtypes")
+    op, shapes, dtypes = str(node.get("op") or ""), node.get("shapes"), node.get("dtypes")
     if not isinstance(shapes, str) or not isinstance(dtypes, str):
+        return 0.0
+    known = _known_weight if len(op) + len(shapes) + len(dtypes) <= _KNOWN else _known_weight.__wrapped__
+    return known(op, shapes, dtypes)
+
+
+_KNOWN: Final = 1_000
+
+
+@lru_cache(maxsize=4096)
+def _known_weight(op: str, shapes: str, dtypes: str) -> float:
+    """The graphs of a function that was compiled again are the same for the most part."""
+    name = aten_name(op)
+    if not name or moves_nothing(name):
         return 0.0
     cost = cost_of(name, shapes, dtypes)
     chip = CHIPS[CHIP]

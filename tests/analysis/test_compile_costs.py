@@ -80,6 +80,8 @@ def test_details_of_other_forms(text):
     row = compilation(0, MS)
     row.columns["detail"] = text
     assert compile_events(trace_of([row])).compiles[0].number("nth") == -1
+    row.kind = "recompile"
+    assert compile_events(trace_of([row])).recompiles[0].entries("reasons") == []
 
 
 def test_parts_and_what_a_cache_would_save():

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from dash import ClientsideFunction, Input, Output, State, html
 
 from neuron_explorer.analysis import quantity as q
-from neuron_explorer.analysis.alerts import alerts
 from neuron_explorer.analysis.bottlenecks import Table, by_line
 from neuron_explorer.analysis.facts import RunFacts, run_facts
 from neuron_explorer.analysis.findings import Finding, findings
@@ -16,6 +15,7 @@ from neuron_explorer.analysis.phases import Breakdown, time_by_phase
 from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.analysis.steps import StepTimes, step_times
 from neuron_explorer.ui.cache import cached
+from neuron_explorer.ui.compiling import compiling
 from neuron_explorer.ui.components.breakdown import breakdown_card
 from neuron_explorer.ui.components.card import segmented
 from neuron_explorer.ui.components.cost_table import lines_card
@@ -50,7 +50,7 @@ def data(trace: Trace, search: Search) -> OverviewData:
     steps = cached(trace, step_times)
     breakdown = cached(trace, time_by_phase, period)
     lines = cached(trace, by_line, period)
-    found = cached(trace, alerts)
+    found = compiling(trace).alerts
     return OverviewData(facts, selection, steps, breakdown, lines, findings(facts, steps, breakdown, lines, found))
 
 

@@ -10,12 +10,12 @@ from dash import html
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alert import Alert, Alerts
-from neuron_explorer.analysis.alerts import alerts
-from neuron_explorer.analysis.compile_costs import CompileCosts, cause_label, compile_costs
-from neuron_explorer.analysis.compile_marks import Strip, compile_marks
+from neuron_explorer.analysis.compile_costs import CompileCosts, cause_label
+from neuron_explorer.analysis.compile_marks import Strip
 from neuron_explorer.analysis.compiled_lines import CompiledLines, compiled_lines
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.ui.cache import cached
+from neuron_explorer.ui.compiling import compiling
 from neuron_explorer.ui.components.alert_detail import alert_card
 from neuron_explorer.ui.components.alert_list import PATH, alerts_card
 from neuron_explorer.ui.components.card import card, note, segmented
@@ -53,7 +53,8 @@ class RecompilesData:
 
 def data(trace: Trace, search: Search) -> RecompilesData:
     """The page's data. ``kind`` in the query chooses a group of alerts, ``alert`` opens one by its id."""
-    found = cached(trace, alerts)
+    all_of_it = compiling(trace)
+    found = all_of_it.alerts
     kinds = GROUPS[search["kind"]][1] if search.get("kind") in GROUPS else None
     shown = tuple(a for a in found.alerts if kinds is None or a.kind in kinds)
     current = next((a for a in shown if a.id == search.get("alert")), shown[0] if shown else None)
@@ -61,8 +62,8 @@ def data(trace: Trace, search: Search) -> RecompilesData:
         alerts=found,
         shown=shown,
         current=current,
-        strip=cached(trace, compile_marks),
-        costs=cached(trace, compile_costs),
+        strip=all_of_it.strip,
+        costs=all_of_it.costs,
         compiled=cached(trace, compiled_lines),
     )
 
