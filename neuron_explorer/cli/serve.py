@@ -9,14 +9,18 @@ import typer
 
 
 def serve(
-    traces: Annotated[list[Path], typer.Argument(help="One or more traces.", show_default=False)],
+    traces: Annotated[
+        list[Path],
+        typer.Argument(help="Traces, directories with traces, recordings that go on.", show_default=False),
+    ],
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")
     ] = 8050,
     open_browser: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in the default browser.")
-    ] = False,
+        bool | None,
+        typer.Option("--open/--no-open", help="Open the page in the default browser; if not given, on a desktop."),
+    ] = None,
 ) -> None:
     """Serve the explorer for one or more traces at a loopback address."""
     from neuron_explorer.ui.serve import serve as run_server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from dash import Input, Output, State, no_update
 
 from neuron_explorer.analysis.facts import run_facts
 from neuron_explorer.errors import NeuronExplorerError
-from neuron_explorer.ui import shell
+from neuron_explorer.ui import shell, state_endpoints
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.page import Page, load_pages, page_path_of, page_url, parse_search, trace_id_of
 from neuron_explorer.ui.registry import Registry
@@ -20,6 +21,8 @@ from neuron_explorer.ui.timeline import endpoints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+log = logging.getLogger(__name__)
 
 GLOBAL_KEYS = ("period",)
 """Filters that stay in the URL from page to page."""
@@ -81,6 +84,7 @@ def create_app(
         if page.register is not None:
             page.register(app, registry)
     endpoints.register(app.server, registry)
+    state_endpoints.register(app.server, registry)
     protect(app, Guard(token, port, tuple(hosts)))
     return app
 
@@ -120,6 +124,7 @@ def _content(app: dash.Dash, registry: Registry, pages: Sequence[Page]) -> None:
         key = [trace_id, path, *(state.get(k, "") for k in (page.follows if page else ()))]
         if key == shown:
             return (no_update,) * 5
+        registry.renew(trace_id)
         return (*draw(registry, pages, page, trace_id, path, state), key)
 
 
@@ -132,33 +137,34 @@ def draw(
     state: dict[str, str],
 ) -> tuple[Any, Any, Any, str]:
     """Top bar, navigation, content and its class for one address."""
-    entries = registry.entries()
     entry = registry.entry(trace_id)
     if entry is None:
         if not trace_id and path == "":
-            return [], [], shell.picker(entries), "content"
+            return [], [], shell.picker(registry), "content"
         gone = shell.message(
             "No such trace", "This address belongs to a trace that this server does not show.", "It shows these:"
         )
-        return [], [], [gone, shell.picker(entries)], "content"
+        return [], [], [gone, shell.picker(registry)], "content"
     keep = {k: state[k] for k in GLOBAL_KEYS if k in state}
     nav = shell.navigation(pages, trace_id, path, keep)
     try:
         trace = registry.get(trace_id)
         assert trace is not None
         facts = cached(trace, run_facts)
-        bar = shell.topbar(entry, facts, entries)
+        bar = shell.topbar(entry, facts, registry)
         if page is None:
             text = "The navigation lists the pages of this trace."
             return bar, nav, shell.message("No such page", text), "content"
         content = page.layout(trace_id, trace, state)
     except NeuronExplorerError as error:
-        return (
-            shell.topbar(entry, None, entries),
-            nav,
-            shell.message("This trace cannot be read", str(error)),
-            "content",
-        )
+        text = shell.message("This trace cannot be read", str(error))
+        return shell.topbar(entry, None, registry), nav, text, "content"
+    except Exception as error:
+        log.exception("page %s", path)
+        found = registry.condition(trace_id)
+        why = found.text if found and found.text else "The server's output says more."
+        text = shell.message("This page could not be drawn", f"{type(error).__name__}. {why}")
+        return shell.topbar(entry, None, registry), nav, text, "content"
     return bar, nav, content, "content content-wide" if page.wide else "content"
 
 

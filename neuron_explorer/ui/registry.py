@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neuron_explorer.ui.recording import Snapshot
+from neuron_explorer.ui.watch import Condition, Signature, condition, signature
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -16,25 +19,67 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A trace on offer. ``id`` is stable for a path, so that a link survives a restart."""
+    """A trace on offer. ``id`` is stable for a path, so that a link survives a restart.
+
+    ``path``: the trace, also where its recording has not ended (``live``).
+    """
 
     id: str
     path: Path
     name: str
+    live: bool = False
+
+
+@dataclass(frozen=True)
+class Description:
+    """What tells a trace from others in a list: ISO time in UTC, device, ns, events, bytes; "" and -1 if unknown."""
+
+    start: str = ""
+    device: str = ""
+    duration_ns: int = -1
+    events: int = -1
+    bytes: int = -1
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A trace and the file that it was read from."""
+
+    trace: Trace
+    file: Signature | None
 
 
 class Registry:
-    """The traces of one server. Opened at first use; safe from several threads."""
+    """The traces of one server. Opened at first use; safe from several threads.
 
-    def __init__(self, paths: Iterable[Path | str], traces: Mapping[str, Trace] | None = None) -> None:
+    ``paths``: traces; ``live``: those of them whose recording goes on, each seen through a
+    snapshot of its spool; ``notes``: what else the user should hear, such as files left out.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[Path | str],
+        traces: Mapping[str, Trace] | None = None,
+        *,
+        live: Mapping[Path, Snapshot] | None = None,
+        notes: Iterable[str] = (),
+    ) -> None:
+        snapshots = {path.resolve(): snapshot for path, snapshot in (live or {}).items()}
+        resolved = list(dict.fromkeys(Path(path).resolve() for path in paths))
+        names = _names(resolved)
         self._entries: dict[str, Entry] = {}
-        for path in paths:
-            resolved = Path(path).resolve()
-            digest = hashlib.blake2b(str(resolved).encode("utf-8", "surrogateescape"), digest_size=6)
-            entry = Entry(digest.hexdigest(), resolved, resolved.name)
+        self._snapshots: dict[str, Snapshot] = {}
+        for path in resolved:
+            digest = hashlib.blake2b(str(path).encode("utf-8", "surrogateescape"), digest_size=6)
+            entry = Entry(digest.hexdigest(), path, names[path], path in snapshots)
             self._entries[entry.id] = entry
-        self._traces: dict[str, Trace] = dict(traces or {})
-        self._lock = threading.Lock()
+            if path in snapshots:
+                self._snapshots[entry.id] = snapshots[path]
+        self.notes = tuple(notes)
+        self._opened: dict[str, _Opened] = {i: _Opened(t, signature(t.path)) for i, t in (traces or {}).items()}
+        self._generations: dict[str, int] = {}
+        self._described: dict[tuple[str, Signature | None], Description] = {}
+        self._lock = threading.RLock()
 
     def entries(self) -> tuple[Entry, ...]:
         """All traces, in the order given."""
@@ -50,9 +95,94 @@ class Registry:
         if entry is None:
             return None
         with self._lock:
-            trace = self._traces.get(trace_id)
-            if trace is None:
+            opened = self._opened.get(trace_id)
+            if opened is None:
                 from neuron_explorer.trace.store import load
 
-                trace = self._traces[trace_id] = load(entry.path)
-            return trace
+                path = self._file(entry)
+                file = signature(path)
+                opened = self._opened[trace_id] = _Opened(load(path), file)
+                self._generations[trace_id] = self._generations.get(trace_id, 0) + 1
+            return opened.trace
+
+    def generation(self, trace_id: str) -> int:
+        """How often the trace was opened: two pages with the same number show the same file."""
+        return self._generations.get(trace_id, 0)
+
+    def renew(self, trace_id: str) -> None:
+        """Let the next ``get`` open the file that lies there now, if it is another one."""
+        entry = self._entries.get(trace_id)
+        if entry is None:
+            return
+        with self._lock:
+            opened = self._opened.get(trace_id)
+            if opened is None:
+                return
+            now = signature(self._file(entry))
+            # Whoever still reads the old trace keeps it; it goes with its last user.
+            if now is not None and now != opened.file:
+                del self._opened[trace_id]
+
+    def refresh(self, trace_id: str) -> None:
+        """Look again: a new snapshot of a recording that goes on, the file that lies there now.
+
+        Raises BadTraceError or OutputError where there is nothing to see.
+        """
+        snapshot = self._snapshots.get(trace_id)
+        if snapshot is not None:
+            snapshot.take()
+        self.renew(trace_id)
+
+    def condition(self, trace_id: str) -> Condition | None:
+        """Whether the file is still the one that is shown; None for an unknown id."""
+        entry = self._entries.get(trace_id)
+        if entry is None:
+            return None
+        opened, snapshot = self._opened.get(trace_id), self._snapshots.get(trace_id)
+        if snapshot is not None and not snapshot.ended:
+            return snapshot.condition()
+        return condition(self._file(entry), None if opened is None else opened.file)
+
+    def describe(self, entry: Entry) -> Description:
+        """The entry's line in a list; an empty one where the file cannot be read."""
+        from neuron_explorer.errors import NeuronExplorerError
+
+        key = (entry.id, signature(self._file(entry)))
+        known = self._described.get(key)
+        if known is None:
+            try:
+                opened = self._opened.get(entry.id)
+                known = describe(opened.trace if opened and opened.file == key[1] else _load(self._file(entry)))
+            except (NeuronExplorerError, OSError):
+                known = Description()
+            self._described[key] = known
+        return known
+
+    def close(self) -> None:
+        """Remove what was made for this server."""
+        for snapshot in self._snapshots.values():
+            snapshot.close()
+
+    def _file(self, entry: Entry) -> Path:
+        snapshot = self._snapshots.get(entry.id)
+        return entry.path if snapshot is None or snapshot.ended else snapshot.file
+
+
+def _load(path: Path) -> Trace:
+    from neuron_explorer.trace.store import load
+
+    return load(path)
+
+
+def describe(trace: Trace) -> Description:
+    """A trace's line in a list, from its metadata."""
+    from neuron_explorer.analysis.facts import run_facts
+
+    facts = run_facts(trace)
+    return Description(facts.start, facts.device, facts.duration_ns, facts.events, facts.file_bytes)
+
+
+def _names(paths: list[Path]) -> dict[Path, str]:
+    """Short names; those that several share get the folder in front."""
+    shared = {p.name for p in paths if sum(other.name == p.name for other in paths) > 1}
+    return {p: f"{p.parent.name}/{p.name}" if p.name in shared else p.name for p in paths}

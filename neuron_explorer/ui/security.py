@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
@@ -97,6 +98,18 @@ def content_security_policy(script_hashes: Iterable[str]) -> str:
     )
 
 
+def _refusal_page(text: str) -> str:
+    """What a browser shows that has no access, for example after the server was started again."""
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Neuron Explorer: no access</title>'
+        '<meta name="color-scheme" content="light dark"><style>body{font:15px/1.5 system-ui,sans-serif;'
+        "max-width:38em;margin:12vh auto;padding:0 1em}h1{font-size:1.3em}</style></head><body><main>"
+        f"<h1>Neuron Explorer: no access</h1><p>{escape(text)}</p><p>Each start of the server has its own address, "
+        "which it prints. After a restart, open the new one; links to pages work again from then on.</p>"
+        "</main></body></html>\n"
+    )
+
+
 def protect(app: dash.Dash, guard: Guard) -> None:
     """Put the rules before every route of the app. Call it when all callbacks exist."""
     import flask
@@ -106,6 +119,8 @@ def protect(app: dash.Dash, guard: Guard) -> None:
     policy = content_security_policy(app.csp_hashes())
 
     def refuse(text: str) -> flask.Response:
+        if flask.request.headers.get("Sec-Fetch-Dest") == "document":
+            return flask.Response(_refusal_page(text), status=403, mimetype="text/html")
         return flask.Response(text + "\n", status=403, mimetype="text/plain")
 
     def check() -> flask.typing.ResponseReturnValue | None:

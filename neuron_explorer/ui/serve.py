@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from neuron_explorer.errors import BadTraceError, NeuronExplorerError
-from neuron_explorer.trace.sniff import refuse_torch_trace
+from neuron_explorer.errors import NeuronExplorerError
+
+if TYPE_CHECKING:
+    from neuron_explorer.ui.registry import Registry
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 TRIES: Final = 50
 """Ports after the wanted one that are tried when it is taken."""
 THREADS: Final = 8
+CONNECTIONS: Final = 800
+"""Open at once: a browser holds six, and those that say nothing must not lock others out."""
 
 
 class AddressError(NeuronExplorerError):
@@ -25,21 +29,10 @@ class AddressError(NeuronExplorerError):
 
 
 def trace_paths(paths: Sequence[Path | str]) -> list[Path]:
-    """The files to serve; a directory stands for the ``*.parquet`` in it, in name order.
+    """The files that the arguments stand for, as ``offer.offered`` finds them."""
+    from neuron_explorer.ui.offer import offered
 
-    Raises BadTraceError for a directory without any.
-    """
-    found: list[Path] = []
-    for path in map(Path, paths):
-        if path.is_dir():
-            inside = sorted(p for p in path.glob("*.parquet") if p.is_file())
-            if not inside:
-                refuse_torch_trace(path)
-                raise BadTraceError(f"{path} holds no *.parquet file; name a trace or a directory with traces")
-            found += inside
-        else:
-            found.append(path)
-    return list(dict.fromkeys(found))
+    return offered(paths).files
 
 
 def listen(host: str, port: int, tries: int = TRIES) -> socket.socket:
@@ -116,44 +109,48 @@ def serve(
     paths: Sequence[Path | str],
     host: str = "127.0.0.1",
     port: int = 8050,
-    open_browser: bool = False,
+    open_browser: bool | None = False,
     *,
     say: Any = None,
 ) -> None:
     """Serve traces until Ctrl-C.
 
-    ``paths``: traces, or directories with traces. Raises BadTraceError for a file that is
-    no trace (the first one is read before anything is served) and AddressError for an
+    ``paths``: traces, directories with traces, recordings that have not ended.
+    ``open_browser``: None opens it where there is a display. Raises BadTraceError for a file
+    that is no trace (each is looked at before anything is served) and AddressError for an
     address that cannot be used.
     """
-    from neuron_explorer.ui.registry import Registry
-    from neuron_explorer.ui.security import new_token
+    from neuron_explorer.ui.offer import open_offer
 
-    files = trace_paths(paths)
-    if not files:
-        raise BadTraceError("no trace was named; neuron-explorer serve trace.parquet")
-    registry = Registry(files)
-    for entry in registry.entries():
-        registry.get(entry.id)
+    registry = open_offer(paths)
+    try:
+        _serve(registry, host, port, open_browser, say or (lambda text: print(text, flush=True)))
+    finally:
+        registry.close()
+
+
+def _serve(registry: Registry, host: str, port: int, open_browser: bool | None, tell: Callable[[str], Any]) -> None:
+    from neuron_explorer.ui.security import host_name, new_token
+
     listener = listen(host, port)
     bound = int(listener.getsockname()[1])
     token = new_token()
-    tell = say or (lambda text: print(text, flush=True))
-    for line in announcement(host, port, bound, token, has_display()):
+    for line in [*registry.notes, *announcement(host, port, bound, token, has_display())]:
         tell(line)
     from waitress.server import create_server
 
     from neuron_explorer.ui.app import create_app, warm
 
     hosts = () if host in LOOPBACK else (host,)
-    app = create_app(files, token=token, port=bound, hosts=hosts, registry=registry)
+    app = create_app((), token=token, port=bound, hosts=hosts, registry=registry)
     server = create_server(
-        app.server, sockets=[listener], threads=THREADS, ident=None, channel_timeout=120,
+        app.server, sockets=[listener], threads=THREADS, ident=None, channel_timeout=60, cleanup_interval=10,
+        connection_limit=CONNECTIONS, asyncore_use_poll=True, backlog=256,
         max_request_body_size=1 << 20, max_request_header_size=1 << 16,
     )  # fmt: skip
     warm(registry)
-    if open_browser:
-        _open(f"http://{host}:{bound}/?token={token}")
+    if open_browser if open_browser is not None else has_display():
+        _open(f"http://{host_name(host)}:{bound}/?token={token}")
     try:
         server.run()
     except KeyboardInterrupt:

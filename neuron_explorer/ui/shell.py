@@ -14,7 +14,7 @@ from neuron_explorer.ui.page import Page, page_url
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from neuron_explorer.ui.registry import Entry
+    from neuron_explorer.ui.registry import Description, Entry, Registry
 
 HOME = "/overview"
 """The page of a trace that opens first."""
@@ -43,6 +43,7 @@ def frame() -> html.Div:
                 ],
                 className="topbar",
             ),
+            html.Div(id="banner", className="banner", role="status"),
             html.Nav(id="nav", className="nav", **{"aria-label": "Pages"}),
             html.Main(
                 html.Div("Loading …", className="loading", role="status"),
@@ -75,28 +76,20 @@ def _theme_switch() -> html.Div:
     )
 
 
-def topbar(entry: Entry, facts: RunFacts | None, entries: Sequence[Entry]) -> list[Any]:
-    """The trace's name (a picker when there are several) and what it is."""
-    items: list[Any] = []
+def topbar(entry: Entry, facts: RunFacts | None, registry: Registry) -> list[Any]:
+    """The trace's name (a picker when there are several), what it is, and its report."""
+    entries = registry.entries()
+    name = plain(entry.name, 120)
+    items: list[Any] = [
+        # The script compares the number with the server's: another one means another file.
+        html.Span(id="trace-generation", hidden=True, **{"data-generation": str(registry.generation(entry.id))})
+    ]
     if len(entries) > 1:
-        items.append(
-            html.Details(
-                [
-                    html.Summary(entry.name, className="trace-name", title="Other traces"),
-                    html.Div(
-                        [
-                            html.A(e.name, href=page_url(e.id, HOME), className="picker-link")
-                            for e in entries
-                            if e.id != entry.id
-                        ],
-                        className="picker",
-                    ),
-                ],
-                className="trace-picker",
-            )
-        )
+        items.append(_trace_picker(entry, registry))
     else:
-        items.append(html.Span(entry.name, className="trace-name", title=entry.name))
+        items.append(html.Span(name, className="trace-name", title=entry.name))
+    if entry.live:
+        items.append(chip("recording", "Seen through a snapshot of a recording that has not ended", "chip-warning"))
     if facts is None:
         return items
     items.append(chip(facts.device, "Device of the recorded program", "chip-long"))
@@ -108,7 +101,59 @@ def topbar(entry: Entry, facts: RunFacts | None, entries: Sequence[Entry]) -> li
         items.append(chip(f"torch {torch}", "Version of the recorded program", "chip-long"))
     if facts.losses.get("dropped"):
         items.append(chip(f"{q.count(facts.losses['dropped'])} dropped", "Events lost while recording", "chip-warning"))
+    items.append(
+        html.A(
+            "Report", href=f"/api/v1/t/{entry.id}/report", download="", className="button report-button",
+            title="Download the findings, alerts and tables as one HTML file that works offline",
+        )
+    )  # fmt: skip
     return items
+
+
+def _trace_picker(entry: Entry, registry: Registry) -> html.Details:
+    """The other traces; arrow keys walk them, Escape closes (``assets/picker.js``)."""
+    links = []
+    for e in registry.entries():
+        here = e.id == entry.id
+        links.append(
+            html.A(
+                [html.Span(plain(e.name, 120), className="picker-name"),
+                 html.Span(" · ".join(described(registry.describe(e))), className="picker-facts")],
+                href=page_url(e.id, HOME),
+                className="picker-link picker-current" if here else "picker-link",
+                **({"aria-current": "true"} if here else {}),
+            )
+        )  # fmt: skip
+    count = q.plural(len(links), "trace")
+    return html.Details(
+        [
+            html.Summary(plain(entry.name, 120), className="trace-name", title=f"Choose another of {count}"),
+            html.Nav(links, className="picker", **{"aria-label": "Traces"}),
+        ],
+        className="trace-picker",
+    )
+
+
+def described(d: Description) -> list[str]:
+    """When, on what, how long, how many events, how large; without what is not known."""
+    facts = [
+        d.start.replace("T", " ").replace("Z", " UTC"),
+        plain(d.device, 60),
+        q.duration(d.duration_ns) if d.duration_ns >= 0 else "",
+        q.plural(d.events, "event") if d.events >= 0 else "",
+        size(d.bytes) if d.bytes >= 0 else "",
+    ]
+    return [fact for fact in facts if fact] or ["cannot be read"]
+
+
+def size(count: int) -> str:
+    """Bytes as people read them: ``1.2 MB``."""
+    value, unit = float(count), "B"
+    for bigger in ("kB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, bigger
+    return f"{q.significant(value) if unit != 'B' else int(value)} {unit}"
 
 
 def chip(text: str, title: str = "", extra: str = "") -> html.Span:
@@ -143,15 +188,32 @@ def message(title: str, *paragraphs: Any) -> html.Section:
     )
 
 
-def picker(entries: Sequence[Entry]) -> html.Section:
+def picker(registry: Registry) -> html.Section:
     """The list of traces, when several are served."""
+    heads = (("trace", ""), ("recorded", ""), ("device", ""), ("duration", "num"), ("events", "num"), ("size", "num"))
+    rows = []
+    for e in registry.entries():
+        d = registry.describe(e)
+        known = d.events >= 0
+        rows.append(
+            html.Tr(
+                [
+                    html.Td(html.A(plain(e.name, 120), href=page_url(e.id, HOME), className="mono", title=e.name)),
+                    html.Td(d.start.replace("T", " ").replace("Z", "") or "–", className="nowrap"),
+                    html.Td(plain(d.device, 60) if known else "cannot be read"),
+                    html.Td(q.duration(d.duration_ns) if known else "–", className="num"),
+                    html.Td(q.count(d.events) if known else "–", className="num"),
+                    html.Td(size(d.bytes) if d.bytes >= 0 else "–", className="num"),
+                ]
+            )
+        )
+    head = html.Thead(html.Tr([html.Th(text, className=kind, scope="col") for text, kind in heads]))
+    table = html.Table([head, html.Tbody(rows)], className="table picker-list")
     return html.Section(
         [
             html.H1("Traces", className="card-title"),
-            html.Ul(
-                [html.Li(html.A(e.name, href=page_url(e.id, HOME), className="mono")) for e in entries],
-                className="picker-list",
-            ),
+            html.Div(table, className="table-scroll"),
+            *(html.P(plain(text, 1000), className="note") for text in registry.notes),
         ],
         className="card",
     )

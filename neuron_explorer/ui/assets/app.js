@@ -1,4 +1,4 @@
-/* Links without reloading, the theme switch, CSV, keys, and what the grid needs. */
+/* Links without reloading, the theme switch, keys, and what the grid needs. */
 (function () {
   "use strict";
 
@@ -27,11 +27,6 @@
     var themed = target.closest("[data-theme-choice]");
     if (themed) {
       window.nxTheme.choose(themed.dataset.themeChoice);
-      return;
-    }
-    var exported = target.closest("[data-csv]");
-    if (exported) {
-      exportCsv(exported.dataset.csv, exported.dataset.csvName);
       return;
     }
     var link = target.closest("a[href]");
@@ -108,37 +103,6 @@
       at.blur();
     }
   });
-
-  /* CSV of the rows that a grid shows, in their order. */
-  var RISKY = /^[=+\-@\t\r]/;
-
-  function csvCell(value) {
-    if (value === null || value === undefined) { return ""; }
-    if (typeof value === "number") { return String(value); }
-    var text = String(value);
-    if (RISKY.test(text)) { text = "'" + text; }
-    return /[",\n\r;]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
-  }
-
-  function exportCsv(gridId, name) {
-    var api = window.dash_ag_grid && window.dash_ag_grid.getApi(gridId);
-    if (!api) { return; }
-    var columns = api.getAllDisplayedColumns().filter(function (column) { return column.getColDef().headerName; });
-    var lines = [columns.map(function (column) { return csvCell(column.getColDef().headerName); }).join(",")];
-    api.forEachNodeAfterFilterAndSort(function (node) {
-      lines.push(columns.map(function (column) {
-        return csvCell(api.getCellValue({ rowNode: node, colKey: column }));
-      }).join(","));
-    });
-    var blob = new Blob(["\ufeff" + lines.join("\r\n") + "\r\n"], { type: "text/csv;charset=utf-8" });
-    var link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = (name || "table") + ".csv";
-    document.body.appendChild(link);
-    link.click();
-    link.remove();
-    setTimeout(function () { URL.revokeObjectURL(link.href); }, 10000);
-  }
 
   /* Functions and cells of the grid. Cells are text or links; nothing is parsed as markup. */
   var functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});

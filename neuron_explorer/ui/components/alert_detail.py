@@ -12,6 +12,7 @@ from neuron_explorer.analysis.alert import NOT_OBSERVED, Alert, Occurrence
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.ui.components.alert_list import severity_dot
 from neuron_explorer.ui.components.card import card
+from neuron_explorer.ui.components.exports import exportable_table
 from neuron_explorer.ui.components.links import line_link, place, source_url, timeline_url
 from neuron_explorer.ui.components.source_panel import source_context, source_lines
 
@@ -137,7 +138,7 @@ def _guard(alert: Alert) -> list[Any]:
         parts.append(
             html.Details(
                 [html.Summary(f"All {len(alert.reasons)} compiled entries, and why none could be used"),
-                 html.Div(table, className="table-scroll")],
+                 exportable_table(table, "compiled-entries")],
                 className="fold",
             )
         )  # fmt: skip
@@ -156,7 +157,7 @@ def _occurrences(alert: Alert, trace_id: str) -> list[Any]:
     more = [html.P(f"{q.plural(alert.more, 'more time', 'more times')} not listed.", className="note")]
     return [
         html.H3("Each time", className="card-subtitle"),
-        html.Div(html.Table([html.Thead(head), html.Tbody(body)], className="table"), className="table-scroll"),
+        exportable_table(html.Table([html.Thead(head), html.Tbody(body)], className="table"), "each-time"),
         *(more if alert.more > 0 else []),
     ]
 

@@ -11,6 +11,7 @@ from neuron_explorer.analysis.phases import Breakdown, Part
 from neuron_explorer.analysis.steps import StepTimes
 from neuron_explorer.trace.schema import PHASES
 from neuron_explorer.ui.components.card import card, note
+from neuron_explorer.ui.components.exports import exportable_chart
 from neuron_explorer.ui.page import page_url
 
 
@@ -33,8 +34,7 @@ def breakdown_card(breakdown: Breakdown, steps: StepTimes, trace_id: str, period
     sums = f"{'Mean a step' if per_step else 'Sum'} {q.duration(total)} = the parts, in {unit}. "
     return card(
         _title(breakdown, steps),
-        bar,
-        legend,
+        exportable_chart([bar, legend], "a-step-and-its-parts"),
         note(sums, *_notes(breakdown, steps)),
         extra="breakdown-card",
     )

@@ -10,6 +10,7 @@ from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.compile_marks import MARK_KINDS, Mark, Strip
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.ui.components.card import card, note
+from neuron_explorer.ui.components.exports import exportable_chart
 from neuron_explorer.ui.components.links import timeline_url
 
 _TICKS = 4
@@ -28,7 +29,8 @@ def strip_card(strip: Strip, trace_id: str) -> html.Section:
     rows.append(html.Div(className="strip-label"))
     rows.append(html.Div(_axis(strip.duration_ns), className="strip-axis"))
     notes = [note(f"{q.plural(strip.left_out, 'short one')} not drawn.")] if strip.left_out else []
-    return card("Compilations over the run", html.Div(rows, className="strip"), *notes,
+    return card("Compilations over the run",
+                exportable_chart(html.Div(rows, className="strip"), "compilations-over-the-run"), *notes,
                 aside=html.A("timeline", href=timeline_url(trace_id)))  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.bottlenecks import Row, Table
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.ui.components.card import card, note
+from neuron_explorer.ui.components.exports import exportable_table
 from neuron_explorer.ui.components.links import line_link
 from neuron_explorer.ui.page import page_url
 
@@ -39,7 +40,7 @@ def lines_card(table: Table, trace_id: str, period: str = "", most: int = 8) -> 
         notes.append(f"{q.plural(hidden, 'more line')} with {q.share(part)} of it. ")
     return card(
         "Lines that cost most",
-        html.Div(
+        exportable_table(
             html.Table(
                 [
                     html.Thead(html.Tr([html.Th(h, className="num" if i in numeric else "", scope="col")
@@ -48,7 +49,7 @@ def lines_card(table: Table, trace_id: str, period: str = "", most: int = 8) -> 
                 ],
                 className="table lines-table",
             ),
-            className="table-scroll",
+            "lines-that-cost-most",
         ),
         note(*notes),
         aside=html.A("all lines", href=everything),

@@ -10,6 +10,7 @@ from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.bottlenecks import Table
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.ui.components.card import note
+from neuron_explorer.ui.components.exports import exportable_table
 
 MOST_ROWS = 20
 
@@ -27,7 +28,7 @@ def ops_table(table: Table) -> list[Any]:
             f"in {q.plural(table.total_rows, 'operator')}",
             className="card-subtitle",
         ),
-        html.Div(
+        exportable_table(
             html.Table(
                 [
                     html.Thead(html.Tr([html.Th("operator", scope="col"), html.Th("self", className="num", scope="col"),
@@ -47,7 +48,7 @@ def ops_table(table: Table) -> list[Any]:
                 ],
                 className="table",
             ),
-            className="table-scroll",
+            "operators-of-the-line",
         ),
         *([note(f"{q.plural(hidden, 'cheaper operator')} with {rest} not listed.")] if hidden > 0 else []),
     ]  # fmt: skip

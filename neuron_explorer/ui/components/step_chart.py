@@ -10,13 +10,14 @@ from dash import dcc, html
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.steps import StepTime, StepTimes
 from neuron_explorer.ui.components.card import card, note
+from neuron_explorer.ui.components.exports import exportable_chart
 
 MOST_BARS: Final = 400
 """Above this, one bar stands for several steps (the slowest of them)."""
 
 CUT: Final = 3
 """Bars above so many times the longest steady step are cut."""
-MOST_LABELS: Final = 6
+MOST_LABELS: Final = 10
 
 _GROUPS: Final = (
     ("steady", "steady", "#4c78a8", ""),
@@ -53,14 +54,17 @@ def step_card(steps: StepTimes, trace_id: str) -> html.Section:
         extra.append(f"{steps.note.capitalize()}. ")
     return card(
         ["Step times ", html.Span(f"{steps.time}, {_unit(bars)[1]}", className="card-unit"), *legend],
-        html.Div(
-            dcc.Graph(
-                id="step-chart",
-                figure=step_figure(bars, steps.median_ns),
-                config={"displayModeBar": False, "responsive": True},
-                responsive=True,
+        exportable_chart(
+            html.Div(
+                dcc.Graph(
+                    id="step-chart",
+                    figure=step_figure(bars, steps.median_ns),
+                    config={"displayModeBar": False, "responsive": True},
+                    responsive=True,
+                ),
+                className="chart-box",
             ),
-            className="chart-box",
+            "step-times",
         ),
         *([note(*extra)] if extra else []),
         extra="steps-card",
@@ -95,9 +99,19 @@ def _unit(steps: list[StepTime]) -> tuple[int, str]:
     return q.duration_unit(chart_top(steps))
 
 
+def _labelled(cut: list[StepTime], span: int) -> list[StepTime]:
+    """The cut bars whose times are written above them: those that have room beside the one before."""
+    shown: list[StepTime] = []
+    for step in cut:
+        if not shown or step.step - shown[-1].step >= span / MOST_LABELS:
+            shown.append(step)
+    return shown
+
+
 def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any]:
     """The Plotly figure as plain data: numbers and our own words only."""
     size, _ = _unit(steps)
+    apart = steps[1].step - steps[0].step if len(steps) > 1 else 1
     traces = []
     for key, label, colour, pattern in _GROUPS:
         group = [s for s in steps if _period(s) == key]
@@ -117,6 +131,8 @@ def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any
                 ],
                 "hoverinfo": "text",
                 "textposition": "none",
+                # Else Plotly takes it from the smallest distance within the group, which may be large.
+                "width": 0.8 * apart,
                 "marker": {
                     "color": colour,
                     "line": {"width": 0},
@@ -142,14 +158,12 @@ def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any
         )  # fmt: skip
     top = chart_top(steps)
     over = [s for s in steps if s.duration > top]
-    apart = steps[1].step - steps[0].step if len(steps) > 1 else 1
     labels = [
         {
-            "x": s.step + 0.4 * apart, "y": top / size, "yanchor": "top", "xanchor": "left", "xshift": 3,
-            "showarrow": False,
+            "x": s.step, "y": top / size, "yanchor": "bottom", "xanchor": "center", "showarrow": False,
             "text": q.duration(s.duration), "font": {"size": 11},
         }
-        for s in (over if len(over) <= MOST_LABELS else ())
+        for s in _labelled(over, len(steps) * apart)
     ]  # fmt: skip
     axis = {"fixedrange": True, "zeroline": False, "showline": False, "automargin": True}
     whole = len(steps) <= 12
@@ -157,7 +171,7 @@ def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any
         "data": traces,
         "layout": {
             "barmode": "overlay", "bargap": 0.2, "showlegend": False, "autosize": True,
-            "margin": {"l": 36, "r": 4, "t": 6, "b": 34},
+            "margin": {"l": 36, "r": 4, "t": 20 if labels else 6, "b": 34},
             "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"family": "system-ui, sans-serif", "size": 11},
             "hoverlabel": {"align": "left", "font": {"size": 12}},

@@ -15,6 +15,7 @@ from neuron_explorer.analysis.selection import lanes
 from neuron_explorer.trace.schema import ATTRIBUTIONS, KINDS
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.components.card import card, note
+from neuron_explorer.ui.components.exports import exportable_table, file_name
 from neuron_explorer.ui.page import Page, Search
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
                     card(
                         "What could be seen",
                         _table(
-                            ("what", "", "limits, or why not"),
+                            ("what", "state", "limits, or why not"),
                             [
                                 (c.name, "observed" if c.observed else "not observed", plain(c.reason, 300))
                                 for c in d.facts.capabilities
@@ -213,7 +214,7 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], numeric: tupl
     def kind(index: int) -> str:
         return "num" if index in numeric else ""
 
-    return html.Div(
+    return exportable_table(
         html.Table(
             [
                 html.Thead(html.Tr([html.Th(h, className=kind(i), scope="col") for i, h in enumerate(head)])),
@@ -221,7 +222,7 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], numeric: tupl
             ],
             className="table",
         ),
-        className="table-scroll",
+        file_name("about", head[0]),
     )
 
 

@@ -20,6 +20,7 @@ from neuron_explorer.analysis.waits import Wait
 from neuron_explorer.neuron.hardware import CHIPS
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.components.card import card, note, segmented
+from neuron_explorer.ui.components.exports import exportable_table, file_name
 from neuron_explorer.ui.components.links import line_link, timeline_url
 from neuron_explorer.ui.page import Page, Search, page_url
 
@@ -76,8 +77,8 @@ def _table(heads: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]], extr
         html.Tr([html.Td(cell, className=kind) for cell, (_, kind) in zip(row, heads, strict=True)]) for row in rows
     ]
     head = html.Tr([html.Th(text, className="num" if "num" in kind else "", scope="col") for text, kind in heads])
-    return html.Div(html.Table([html.Thead(head), html.Tbody(body)], className=f"table {extra}".strip()),
-                    className="table-scroll")  # fmt: skip
+    table = html.Table([html.Thead(head), html.Tbody(body)], className=f"table {extra}".strip())
+    return exportable_table(table, file_name("readiness", heads[0][0]))
 
 
 def _where(file: str, line: int, trace_id: str) -> Any:

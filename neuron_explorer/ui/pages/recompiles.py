@@ -20,6 +20,7 @@ from neuron_explorer.ui.components.alert_detail import alert_card
 from neuron_explorer.ui.components.alert_list import PATH, alerts_card
 from neuron_explorer.ui.components.card import card, note, segmented
 from neuron_explorer.ui.components.compile_strip import strip_card
+from neuron_explorer.ui.components.exports import exportable_table, file_name
 from neuron_explorer.ui.components.links import line_link, timeline_url
 from neuron_explorer.ui.page import Page, Search, page_url
 
@@ -142,8 +143,8 @@ def _table(heads: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) -> h
     body = [
         html.Tr([html.Td(cell, className=kind) for cell, (_, kind) in zip(row, heads, strict=True)]) for row in rows
     ]
-    return html.Div(
-        html.Table([html.Thead(head), html.Tbody(body)], className="table"), className="table-scroll"
+    return exportable_table(
+        html.Table([html.Thead(head), html.Tbody(body)], className="table"), file_name("recompiles", heads[0][0])
     )
 
 

@@ -1,0 +1,118 @@
+"""What `serve` was asked to show: files, folders, recordings that have not ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from neuron_explorer.analysis import quantity as q
+from neuron_explorer.errors import BadTraceError
+from neuron_explorer.trace.sniff import is_spool, printable, refuse_torch_trace
+from neuron_explorer.ui.recording import Snapshot
+from neuron_explorer.ui.registry import Registry
+
+MOST_TRACES: Final = 200
+"""Traces that one server offers."""
+MOST_FILES: Final = 2_000
+"""Files of a folder that are looked at."""
+MOST_NAMED: Final = 5
+"""Files left out that are named with their reason."""
+
+
+@dataclass
+class Offer:
+    """``files``: to be served, in order; ``named``: those that the user named; ``spools``: recordings by trace."""
+
+    files: list[Path] = field(default_factory=list)
+    named: set[Path] = field(default_factory=set)
+    spools: dict[Path, Path] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def offered(paths: Sequence[Path | str]) -> Offer:
+    """What the arguments stand for; nothing is opened yet.
+
+    A folder stands for the ``*.parquet`` in it, in name order; a trace that is not there but is
+    being recorded, and a ``.spool`` folder, for the recording. Raises BadTraceError for a
+    folder without any.
+    """
+    offer = Offer()
+    for path in map(Path, paths):
+        spool = path if is_spool(path) else path.with_name(path.name + ".spool")
+        if is_spool(path) or (not path.exists() and spool.is_dir()):
+            target = path.with_name(path.name.removesuffix(".spool")) if path == spool else path
+            offer.spools[target] = spool
+            offer.files.append(target)
+        elif path.is_dir():
+            _folder(path, offer)
+        else:
+            offer.files.append(path)
+            offer.named.add(path)
+    offer.files = list(dict.fromkeys(offer.files))
+    return offer
+
+
+def _folder(path: Path, offer: Offer) -> None:
+    inside = sorted(p for p in path.glob("*.parquet") if p.is_file())
+    if not inside:
+        refuse_torch_trace(path)
+        raise BadTraceError(f"{printable(path)} holds no *.parquet file; name a trace or a directory with traces")
+    if len(inside) > MOST_FILES:
+        offer.notes.append(f"{printable(path)}: only the first {MOST_FILES:,} of {len(inside):,} files are looked at.")
+    offer.files += inside[:MOST_FILES]
+    unfinished = [p for p in sorted(path.glob("*.parquet.spool"))[:MOST_FILES] if is_spool(p)]
+    if unfinished:
+        names = ", ".join(printable(p.name) for p in unfinished[:MOST_NAMED])
+        offer.notes.append(
+            f"{q.plural(len(unfinished), 'unfinished recording')} not shown ({names}): name one to look at it."
+        )
+
+
+def open_offer(paths: Sequence[Path | str]) -> Registry:
+    """The registry of what was asked for; every trace is opened once.
+
+    A file that the user named must be a trace (BadTraceError says what it is); one of a folder
+    that is none is left out, and ``notes`` says how many were and why.
+    """
+    from neuron_explorer.trace.store import load
+
+    offer = offered(paths)
+    if not offer.files:
+        raise BadTraceError("no trace was named; neuron-explorer serve trace.parquet")
+    live: dict[Path, Snapshot] = {}
+    kept: list[Path] = []
+    refused: list[str] = []
+    beyond = 0
+    try:
+        for path in offer.files:
+            if len(kept) >= MOST_TRACES:
+                beyond += 1
+                continue
+            try:
+                if path in offer.spools:
+                    live[path] = Snapshot(offer.spools[path], path)
+                    live[path].take()
+                else:
+                    load(path).close()
+                kept.append(path)
+            except BadTraceError as error:
+                if path in offer.named or path in offer.spools:
+                    raise
+                refused.append(str(error))
+    except BaseException:
+        for snapshot in live.values():
+            snapshot.close()
+        raise
+    if not kept:
+        raise BadTraceError(f"{q.plural(len(refused), 'file')}, none of them a trace: {refused[0]}")
+    notes = list(offer.notes)
+    if refused:
+        more = len(refused) - MOST_NAMED
+        tail = f" (and {more} more)" if more > 0 else ""
+        whole = len(kept) + len(refused) + beyond
+        notes.append(f"Left out {len(refused)} of {whole} files: {' '.join(refused[:MOST_NAMED])}{tail}")
+    if beyond:
+        notes.append(f"{q.plural(beyond, 'further file')} not shown: one server shows {MOST_TRACES} traces.")
+    return Registry(kept, live=live, notes=notes)
