@@ -139,7 +139,7 @@
       if (series) {
         const { n, low, high, process } = series;
         if (pinned || (y > -40 && y < view.height)) list.push(el("div", { class: "tl-label tl-label-series", "data-lane": key, style: `top:${y}px`, title: `${name} · ${nx.plural(n, "sample")}, ${nx.value(low)} to ${nx.value(high)}${process > 0 ? ` · process ${process}` : ""}` },
-          el("span", { class: "tl-label-name" }, name), el("span", { class: "tl-label-max" }, `max ${nx.value(high)}`), pin()));
+          el("span", { class: "tl-label-name" }, name), el("span", { class: "tl-label-max" }, `max ${nx.value(high)}${view.severalRanks ? ` · rank ${series.rank}` : ""}`), pin()));
         continue;
       }
       const height = Math.max(18, label.rows * nx.geometry.ROW);

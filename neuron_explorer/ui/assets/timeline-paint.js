@@ -304,15 +304,23 @@
     /** As much of a text as `room` css px hold. */
     fitted(ctx, text, room) {
       if (text.length > 200) text = text.slice(0, 200) + "…";
+      const width = this.width(ctx, text);
+      if (width <= room) return text;
+      for (let fits = Math.floor((text.length * (room - 7)) / width); fits >= 2; fits--) {
+        const head = text.slice(0, fits) + "…";
+        if (this.width(ctx, head) <= room) return head;
+      }
+      return "";
+    }
+
+    width(ctx, text) {
       let width = this.widths.get(text);
       if (width === undefined) {
         if (this.widths.size > 20000) this.widths.clear();
         width = ctx.measureText(text).width;
         this.widths.set(text, width);
       }
-      if (width <= room) return text;
-      const fits = Math.floor((text.length * (room - 7)) / width);
-      return fits >= 2 ? text.slice(0, fits) + "…" : "";
+      return width;
     }
 
     /** The entry of a row at css pixel `px`: what the picture shows there. */

@@ -23,6 +23,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     """The timeline's root, empty: the script fills it, and reads its state from the address."""
     return html.Div(
         [
+            html.H1("Timeline", className="visually-hidden"),
             html.Div(id="timeline-root", className="tl", **{"data-trace": trace_id}),
             dcc.Store(id="timeline-mounted"),
             dcc.Store(id="timeline-window"),
