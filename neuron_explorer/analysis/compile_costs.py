@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alerts_recompile import cause_of, group_of
@@ -143,9 +143,10 @@ def compile_costs(trace: Trace, *, events: CompileEvents | None = None) -> Compi
         causes[why[found.group_of[row.id]]][1] += row.cost
     recompile_ns = sum(ns for cause, (_, ns) in causes.items() if cause != FIRST)
     functions = _functions(found, rows, why, total)
-    phases = _phases(trace, total)
+    sums = _sums(trace)
+    phases = _phases(sums, total)
     caches = _caches(found.compiles)
-    cached = _cached(trace, found.compiles)
+    cached = _cached(sums, found.compiles)
     return CompileCosts(
         observed=found.observed,
         reason=found.reason,
@@ -254,16 +255,28 @@ def _functions(events: CompileEvents, rows: Iterable[Row], why: list[str], total
     return tuple(sorted(found, key=lambda f: (-f.cost_ns, f.file, f.line, f.function)))
 
 
-def _phases(trace: Trace, total: int) -> tuple[PhaseCost, ...]:
-    table = trace.sql_arrow(
-        'SELECT name, CAST(sum(greatest("self", 0)) AS BIGINT) AS ns, count(*) AS n '
-        f"FROM events WHERE kind = 'compile' AND {IS_PHASE} AND parent >= 0 "
-        "GROUP BY name ORDER BY ns DESC, name LIMIT 100"
+def _sums(trace: Trace) -> list[dict[str, Any]]:
+    """Own times of parts, of compilations outside of parts, and of parts that a cache skips, by compilation.
+
+    One query: the details that it has to look into are most of what a trace holds about compilations.
+    """
+    names = ", ".join(f"'{name}'" for name in CACHED_PHASES)
+    ns = 'CAST(coalesce(sum("self"), 0) AS BIGINT) AS ns, count(*) AS n FROM rows'
+    return trace.sql_arrow(
+        'WITH rows AS MATERIALIZED (SELECT name, process, compile_id, parent, greatest("self", 0) AS "self", '
+        f"{IS_PHASE} AS phase, coalesce(contains(detail, '\"artifact\"'), FALSE) AS artifact "
+        "FROM events WHERE kind = 'compile') "
+        f"(SELECT 'phase' AS what, name, -1 AS process, NULL AS compile_id, {ns} WHERE phase AND parent >= 0 "
+        "GROUP BY name ORDER BY ns DESC, name LIMIT 100) UNION ALL "
+        f"(SELECT 'own', NULL, -1, NULL, {ns} WHERE NOT phase AND NOT artifact) UNION ALL "
+        f"(SELECT 'cached', NULL, process, compile_id, {ns} "
+        f"WHERE phase AND name IN ({names}) AND compile_id IS NOT NULL GROUP BY process, compile_id)"
     ).to_pylist()
-    own = trace.sql_arrow(
-        'SELECT CAST(coalesce(sum(greatest("self", 0)), 0) AS BIGINT) AS ns, count(*) AS n FROM events '
-        f"WHERE kind = 'compile' AND NOT {IS_PHASE} AND NOT coalesce(contains(detail, '\"artifact\"'), FALSE)"
-    ).to_pylist()[0]
+
+
+def _phases(sums: list[dict[str, Any]], total: int) -> tuple[PhaseCost, ...]:
+    table = [r for r in sums if r["what"] == "phase"]
+    own = next((r for r in sums if r["what"] == "own"), {"ns": 0, "n": 0})
     found = [
         PhaseCost(
             r["name"] or "other",
@@ -296,7 +309,7 @@ def _caches(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _cached(trace: Trace, rows: Iterable[Row]) -> int | None:
+def _cached(sums: list[dict[str, Any]], rows: Iterable[Row]) -> int | None:
     """Time in parts that a cache would have skipped, of compilations whose cache had nothing."""
     missed, told = set(), False
     for row in rows:
@@ -307,12 +320,7 @@ def _cached(trace: Trace, rows: Iterable[Row]) -> int | None:
             missed.add((row.process, row.compile_id))
     if not told:
         return None
-    names = ", ".join(f"'{name}'" for name in CACHED_PHASES)
-    table = trace.sql_arrow(
-        'SELECT process, compile_id, CAST(sum(greatest("self", 0)) AS BIGINT) AS ns FROM events '
-        f"WHERE kind = 'compile' AND {IS_PHASE} AND name IN ({names}) AND compile_id IS NOT NULL GROUP BY ALL"
-    ).to_pylist()
-    return sum(r["ns"] for r in table if (r["process"], r["compile_id"]) in missed)
+    return sum(r["ns"] for r in sums if r["what"] == "cached" and (r["process"], r["compile_id"]) in missed)
 
 
 def _assumption(events: CompileEvents, cached: int | None) -> str:

@@ -7,7 +7,7 @@ roofline says each operator takes. That is an estimate, and is called one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -249,14 +249,36 @@ def _add_backward(trace: Trace, selection: Selection, sums: dict[tuple[int, str]
 def _details(trace: Trace, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
     wanted = sorted({i for i in ids if i >= 0})
     found: dict[int, dict[str, Any]] = {}
-    for at in range(0, len(wanted), 50):  # a graph can be megabytes of text
+    for some in _batches(trace, wanted):
         table = trace.sql_arrow(
-            "SELECT id, name, file, line, function, detail FROM events WHERE kind = 'compile' "
-            f"AND id IN ({', '.join(map(str, wanted[at : at + 50]))})"
+            f"SELECT id, name, file, line, function, detail FROM events WHERE kind = 'compile' AND id IN ({some})"
         ).to_pylist()
         for row in table:
             found[row["id"]] = {**row, "detail": _only(detail_of(row["detail"]))}
     return found
+
+
+_BATCH: Final = 32 << 20
+
+
+def _batches(trace: Trace, ids: list[int]) -> Iterator[str]:
+    """The ids as SQL, so many at once as have details of 32 M characters: a graph can be megabytes of text."""
+    if not ids:
+        return
+    lengths = trace.sql_arrow(
+        "SELECT id, CAST(coalesce(length(detail), 0) AS BIGINT) AS n FROM events "
+        f"WHERE kind = 'compile' AND id IN ({', '.join(map(str, ids))}) ORDER BY id"
+    )
+    batch: list[str] = []
+    total = 0
+    for number, length in zip(lengths.column("id").to_pylist(), lengths.column("n").to_pylist(), strict=True):
+        if batch and total + length > _BATCH:
+            yield ", ".join(batch)
+            batch, total = [], 0
+        batch.append(str(number))
+        total += length
+    if batch:
+        yield ", ".join(batch)
 
 
 def _only(detail: Mapping[str, Any]) -> dict[str, Any]:
