@@ -247,6 +247,8 @@ def _evidence(
     last = rows[-1]
     expected, actual = last.text("expected"), found_value(last)
     parts = []
+    if cause_of(last) == "other" and last.text("guard"):
+        parts.append(f"Dynamo says: {plain(last.text('guard'), 500)}")
     if len(rows) > 1 and len(values) > 2:
         shown = [plain(v, 24) for v in values]
         parts.append(" → ".join(shown if len(shown) <= 6 else [*shown[:4], "…", shown[-1]]))

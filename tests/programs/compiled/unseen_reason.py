@@ -6,7 +6,7 @@ from torch._dynamo import guards
 TEXT = "the ⟨moon⟩ of L['x'] is in phase 7, not in phase 3 {{}} %s \x1b[31m"
 
 
-def forward(x):  # alert: recompile cause=other count=1 caller=call guard="the ⟨moon⟩ of .* phase 3" advice="not known here"
+def forward(x):  # alert: recompile cause=other count=1 caller=call evidence="the ⟨moon⟩ of .* phase 3 .*called at" guard="the ⟨moon⟩ of .* phase 3" advice="not known here"
     return x + 1
 
 
