@@ -70,14 +70,16 @@ class _Scan:
 
 def row_codes(trace: Path, by: str) -> RowCodes:
     """Read the codes of a trace by one of ``CRITERIA``."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     scan = _Scan()
     of_batch = _READERS[by][1](scan)
     columns = {"kind", "start", "self", *_READERS[by][0]}
-    parts: list[np.ndarray] = []
     self_ns, events = np.zeros(0), np.zeros(0, np.int64)
     with pq.ParquetFile(trace) as file:
+        every = np.full(file.metadata.num_rows, KEPT, np.uint32)
+        row = 0
         wanted = [c for c in sorted(columns) if c in file.schema_arrow.names]
         for group in range(file.metadata.num_row_groups):
             for batch in file.iter_batches(1 << 18, row_groups=[group], columns=wanted):
@@ -89,10 +91,11 @@ def row_codes(trace: Path, by: str) -> RowCodes:
                 size = max(len(scan.keys), len(self_ns))
                 self_ns = _grown(self_ns, size) + np.bincount(codes, own, size)
                 events = _grown(events, size) + np.bincount(codes, minlength=size)
-                parts.append(codes)
-    codes = np.concatenate(parts) if parts else np.zeros(0, np.uint32)
+                every[row : row + len(codes)] = codes
+                row += len(codes)
+    pa.default_memory_pool().release_unused()
     size = len(scan.keys)
-    return RowCodes(codes, scan.keys, _grown(self_ns, size), _grown(events, size))
+    return RowCodes(every, scan.keys, _grown(self_ns, size), _grown(events, size))
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:

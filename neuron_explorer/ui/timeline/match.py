@@ -183,6 +183,7 @@ def _rows_of_condition(trace: Trace, condition: str) -> tuple[np.ndarray, bool]:
 
 
 def _matching_rows(trace: Path, terms: list[Term]) -> np.ndarray:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     parts = []
@@ -194,6 +195,7 @@ def _matching_rows(trace: Path, terms: list[Term]) -> np.ndarray:
                 for term in terms:
                     matched &= _matches(batch, term)
                 parts.append(matched)
+    pa.default_memory_pool().release_unused()  # it would keep what was read
     return np.concatenate(parts) if parts else np.zeros(0, bool)
 
 
