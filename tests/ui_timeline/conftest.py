@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from neuron_explorer.trace import schema
+from neuron_explorer.ui.registry import Registry
 
 LANE = {"lane": 0, "kind": "thread", "name": "main thread", "rank": 0, "process": 100, "process_name": "main",
         "process_start": 0, "thread": 0, "os_thread": 100, "device": None, "stream": -1}  # fmt: skip
@@ -63,3 +67,44 @@ def make_trace(tmp_path):
         return path, write_trace(path, columns, **options)
 
     return make
+
+
+def _beside(name):
+    """A module of this folder that tests import (the folder is no package)."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+tl_page = _beside("tl_page")
+
+
+@pytest.fixture(scope="session")
+def gpt_path(tmp_path_factory):
+    """A trace of six steps."""
+    path = tmp_path_factory.mktemp("gpt") / "gpt.parquet"
+    tl_page.synthetic().write(path, 5_000)
+    return path
+
+
+@pytest.fixture(scope="session")
+def gpt(gpt_path):
+    """That trace, served: (port, trace id)."""
+    port, stop = tl_page.serve([gpt_path])
+    yield port, Registry([gpt_path]).entries()[0].id
+    stop()
+
+
+@pytest.fixture
+def open_page(browser):
+    pages = []
+
+    def opener(served, query="", **options):
+        page = tl_page.Page(browser, *served, query=query, **options)
+        pages.append(page)
+        return page
+
+    yield opener
+    for page in pages:
+        page.close()

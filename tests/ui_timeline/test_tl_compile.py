@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
 
 import flask
 import pytest
+from tl_page import Page, serve
 
 from neuron_explorer.trace.compile_rows import compile_trace
 from neuron_explorer.trace.compiles import (
@@ -215,21 +214,12 @@ def test_a_large_graph_is_bounded(tmp_path):
     assert len(json.dumps(c)) < 40_000
 
 
-def beside(name):
-    """A test module of this directory (the suite imports tests without packages)."""
-    spec = importlib.util.spec_from_file_location(f"{name}_of_compile", Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.browser
 def test_the_panel_shows_text_never_markup(browser, written):
-    served = beside("test_tl_browser")
     path, ids = written
-    port, stop = served.serve([path])
+    port, stop = serve([path])
     event = ids["Model.forward", "recompile", 2000]
-    page = served.Page(browser, port, Registry([path]).entries()[0].id, f"event={event}")
+    page = Page(browser, port, Registry([path]).entries()[0].id, f"event={event}")
     try:
         page.painted().selected()
         panel = page.page.locator(".tl-panel")
