@@ -28,6 +28,7 @@ from neuron_explorer.trace.recorders.spawned import start_child
 from neuron_explorer.trace.registrations import ENTRY
 from neuron_explorer.trace.schedule import Schedule
 from neuron_explorer.trace.settings import Settings
+from neuron_explorer.trace.uncompiled import uncompiled
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.convert import ConvertResult
@@ -65,6 +66,7 @@ class Profile:
     the two still gets its trace.
     """
 
+    @uncompiled
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -140,6 +142,7 @@ class Profile:
 
     # Start and stop --------------------------------------------------------------------
 
+    @uncompiled
     def start(self) -> None:
         """Begin to record.
 
@@ -157,6 +160,7 @@ class Profile:
             self._abort_start()
             raise
 
+    @uncompiled
     def stop(self) -> None:
         """End the recording and write the trace. Does nothing when none is active."""
         with _lock:
@@ -171,10 +175,12 @@ class Profile:
             finally:
                 self._release()
 
+    @uncompiled
     def __enter__(self) -> Profile:
         self.start()
         return self
 
+    @uncompiled
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -188,6 +194,7 @@ class Profile:
 
     # While it runs ---------------------------------------------------------------------
 
+    @uncompiled
     def step(self) -> None:
         """Mark the end of a step. With a schedule this is what moves it on."""
         backend = self._backend
@@ -204,11 +211,13 @@ class Profile:
         self._follow_schedule()
         self._tell_failure()
 
+    @uncompiled
     def pause(self) -> None:
         """Record nothing until :meth:`resume`. Steps are still counted."""
         self._paused_by_user = True
         self._apply_pause()
 
+    @uncompiled
     def resume(self) -> None:
         """Record again (where the schedule, if there is one, says so)."""
         self._paused_by_user = False

@@ -165,3 +165,37 @@ if __name__ == "__main__":
     whole = [row for row in table if not json.loads(row["detail"]).get("phase")]
     assert [row["name"] for row in whole] == ["f"]
     assert whole[0]["process"] != main
+
+
+INSIDE = """
+import sys, torch, neuron_explorer
+from torch._dynamo.utils import counters
+h = torch.compile(lambda x: x.cos(), backend="eager")
+@torch.compile(backend="eager", dynamic=False)
+def whole(x):
+    y = x + 1
+    with neuron_explorer.profile("t.parquet", recorder=sys.argv[1]):
+        y = h(y)
+    return y * 2
+print(whole(torch.zeros(3)).tolist())
+@torch.compile(backend="eager", dynamic=False)
+def step(x, prof):
+    y = x + 1
+    prof.step()
+    return y * 2
+with neuron_explorer.profile("u.parquet", recorder=sys.argv[1]) as prof:
+    step(torch.zeros(3), prof)
+print(counters["frames"]["total"] < 20)
+"""
+
+
+def test_a_profile_inside_compiled_code_is_not_compiled_itself(warm_compiler, tmp_path, recorder):
+    script = tmp_path / "program.py"
+    script.write_text(INSIDE, encoding="utf-8")
+    done = warm_compiler.run(script, recorder, cwd=tmp_path)
+    values, few = done.stdout.split("\n")[:2]
+    assert few == "True" and json.loads(values) == pytest.approx([1.0806] * 3, abs=1e-4)
+    assert "RecordingWarning" not in done.stderr
+    assert {r["file"] for r in rows(tmp_path / "t.parquet", "compile")} == {"program.py"}
+    with load(tmp_path / "u.parquet") as trace:
+        assert trace.metadata["steps"]["count"] == 1
