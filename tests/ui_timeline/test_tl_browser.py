@@ -170,6 +170,14 @@ def test_measuring_a_span(gpt, open_page):
     assert page.window() == pytest.approx([t0, t1])
     page.page.keyboard.press("Escape")
     assert page.app("app.span") is None
+    axis = page.page.locator(".tl-axis").bounding_box()
+    page.page.mouse.click(axis["x"] + 50, axis["y"] + 8)
+    assert page.app("app.span") is None and page.app("app.selected") is None
+    page.page.mouse.move(axis["x"] + 60, axis["y"] + 8)
+    page.page.mouse.down()
+    page.page.mouse.move(axis["x"] + 160, axis["y"] + 9, steps=3)
+    page.page.mouse.up()
+    assert page.app("app.span[1] - app.span[0]") == pytest.approx(100 * page.app("app.view.nsPerPx"))
 
 
 def test_help_lists_the_keys_and_gives_the_focus_back(gpt, open_page):

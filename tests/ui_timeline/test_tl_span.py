@@ -202,6 +202,19 @@ def test_host_device_and_synchronised_times_are_told_apart(tmp_path):
     assert [(g["group"], g["self"]) for g in groups] == [("host", 40 + 30), ("device", 190 + 30)]
 
 
+def test_what_compiles_is_a_whole_of_its_own(tmp_path):
+    path = tmp_path / "t.parquet"
+    lanes = [{"lane": 0, "kind": "thread", "name": "main thread", "process": 1, "thread": 0},
+             {"lane": 1, "kind": "compile", "name": "compile", "process": 1, "thread": 0}]  # fmt: skip
+    write_trace(path, [{"kind": "launch", "name": "region", "start": 0, "duration": 10, "id": 1},
+                       {"kind": "compile", "name": "forward", "start": 10, "duration": 90, "id": 2, "lane": 1},
+                       {"kind": "compile", "name": "backend", "start": 20, "duration": 40, "id": 3, "lane": 1,
+                        "depth": 1}], metadata={"lanes": lanes})  # fmt: skip
+    groups = Api(path).get("span", t0=0, t1=200, by="op")["groups"]
+    assert [(g["group"], g["self"]) for g in groups] == [("host", 10), ("compile", 90)]
+    assert [(p["text"], p["self"]) for p in groups[1]["parts"]["shown"]] == [("forward", 50), ("backend", 40)]
+
+
 def test_the_floor_of_an_event_is_its_bytes_or_its_arithmetic(tmp_path):
     api = device_trace(tmp_path / "t.parquet")
     work = api.get("event", id=2)["work"]

@@ -8,7 +8,7 @@
   nx.KEYS = [
     ["Move", [["W / S", "zoom in, out at the pointer"], ["A / D", "pan left, right"], ["← → ↑ ↓", "pan and scroll while nothing is selected"], ["Home", "the whole run"], ["Ctrl + wheel", "zoom at the pointer"], ["drag", "pan"], ["Shift + wheel", "pan"]]],
     ["Select", [["click", "select the event"], ["Enter", "first event in view, then the first child"], ["Shift + Enter, ↑", "the parent"], ["Tab, →", "next event in the row"], ["Shift + Tab, ←", "previous event in the row"], ["↓", "the first child"], ["Escape", "drop search, span or selection"]]],
-    ["Measure and find", [["Shift + drag", "measure a span"], ["R", "measure the selected event: what is in it"], ["F", "fit the selection or span, else the whole run"], ["M", "mark the selection or span, again to remove"], ["/", "search"], ["N / Shift + N", "next, previous match"], ["L", "lanes: filter, group, pin, order, fold"], ["?", "this list"]]],
+    ["Measure and find", [["Shift + drag", "measure a span; also a drag on the time axis"], ["R", "measure the selected event: what is in it"], ["F", "fit the selection or span, else the whole run"], ["M", "mark the selection or span, again to remove"], ["/", "search"], ["N / Shift + N", "next, previous match"], ["L", "lanes: filter, group, pin, order, fold"], ["?", "this list"]]],
   ];
 
   nx.keysOff = function (value) {
@@ -56,6 +56,11 @@
         on(canvas, "pointercancel", () => (this.gesture = null));
         on(canvas, "pointerleave", () => app.hover(null));
       }
+      // On the axis a drag measures, as with Shift elsewhere.
+      on(app.axisCanvas, "pointerdown", (event) => this.down(event, app.axisCanvas, true));
+      on(app.axisCanvas, "pointermove", (event) => this.gesture && this.move(event, app.axisCanvas));
+      on(app.axisCanvas, "pointerup", (event) => this.gesture && this.gesture.moved ? this.up(event, app.axisCanvas) : (this.gesture = null));
+      on(app.axisCanvas, "pointercancel", () => (this.gesture = null));
       for (const labels of [app.labels, app.headLabels]) {
         on(labels, "pointerdown", (event) => app.labelDown(event));
         on(labels, "pointermove", (event) => app.labelMove(event, labels));
@@ -154,10 +159,10 @@
       return { x: event.clientX - box.left, y: event.clientY - box.top, head: canvas === this.app.headCanvas };
     }
 
-    down(event, canvas) {
+    down(event, canvas, measure = event.shiftKey) {
       if (event.button !== 0) return;
       const at = this.place(event, canvas);
-      this.gesture = { ...at, lastX: at.x, lastY: at.y, moved: false, measure: event.shiftKey };
+      this.gesture = { ...at, lastX: at.x, lastY: at.y, moved: false, measure };
       canvas.setPointerCapture(event.pointerId);
       this.app.stage.focus({ preventScroll: true });
     }

@@ -18,7 +18,8 @@ from neuron_explorer.ui.timeline.codes import FIRST, NOTHING, RowCodes
 from neuron_explorer.ui.timeline.index import Index
 
 MOST_PARTS: Final = 12
-GROUPS: Final = (("host", "thread"), ("device", "device"))
+GROUPS: Final = (("host", "thread"), ("device", "device"), ("compile", "compile"))
+"""Names and kinds of lanes. Each group is a whole of its own: a thread waits while it compiles."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def _of_lane(index: Index, number: int, t0: int, t1: int) -> Iterator[Inside]:
 
 
 def by_op(index: Index, t0: int, t1: int) -> list[dict[str, Any]]:
-    """For host and device: number of lanes and events, self time, and its parts by operator and kind."""
+    """For host, device and compilation: number of lanes and events, self time, and its parts by operator and kind."""
     found = []
     for group, kind in GROUPS:
         names, kinds, lanes = _Sums(len(index.names)), _Sums(len(CATEGORIES)), set()
@@ -90,7 +91,7 @@ def by_op(index: Index, t0: int, t1: int) -> list[dict[str, Any]]:
 
 
 def by_line(index: Index, codes: RowCodes, t0: int, t1: int) -> list[dict[str, Any]]:
-    """For host and device: self time and its parts by source line."""
+    """For host, device and compilation: self time and its parts by source line."""
 
     def label(number: int) -> dict[str, Any]:
         key = codes.keys[number]
