@@ -153,7 +153,7 @@ def test_hostile_names_are_shown_as_text(tab):
     trace_id = made.trace("hostile.parquet")
     made.open(trace_id, "bottlenecks?by=op")
     made.page.wait_for_selector(".ag-row")
-    assert made.page.get_by_text("<script>window.hacked=1</script>").first.is_visible()
+    assert made.page.locator("#content").get_by_text("<script>window.hacked=1</script>").first.is_visible()
     assert made.page.locator("#content a[href^='javascript']").count() == 0
     assert made.page.locator("#content img").count() == 0
     assert made.page.locator(".topbar .chip-warning", has_text="emulated").count() == 1

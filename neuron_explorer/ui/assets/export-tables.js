@@ -3,6 +3,8 @@
   "use strict";
 
   var MOST = 1000;
+  /* Heading of a column that holds links and no data. */
+  var LINKS = "go to";
   var RISKY = /^[=+\-@\t\r]/;
 
   function csvCell(value) {
@@ -24,7 +26,10 @@
 
   /* What is shown: { heads, right, rows }, cells as values for CSV and as texts for Markdown. */
   function ofGrid(api, formatted) {
-    var columns = api.getAllDisplayedColumns().filter(function (column) { return column.getColDef().headerName; });
+    var columns = api.getAllDisplayedColumns().filter(function (column) {
+      var name = column.getColDef().headerName;
+      return name && name !== LINKS;
+    });
     var rows = [];
     api.forEachNodeAfterFilterAndSort(function (node) {
       rows.push(columns.map(function (column) {
@@ -42,9 +47,7 @@
 
   function ofTable(table) {
     var heads = Array.from(table.querySelectorAll("thead th"));
-    /* A column without a heading holds links, not data. */
-    var kept = heads.map(function (_, index) { return index; }).filter(function (index) { return index === 0 || shown(heads[index]) ||
-      !table.querySelector("tbody tr td:nth-child(" + (index + 1) + ") a"); });
+    var kept = heads.map(function (_, index) { return index; }).filter(function (index) { return shown(heads[index]) !== LINKS; });
     return {
       heads: kept.map(function (index) { return shown(heads[index]); }),
       right: kept.map(function (index) { return heads[index].classList.contains("num"); }),

@@ -13,6 +13,7 @@ from neuron_explorer.analysis.plain import plain
 from neuron_explorer.ui.components.alert_list import severity_dot
 from neuron_explorer.ui.components.card import card
 from neuron_explorer.ui.components.exports import exportable_table
+from neuron_explorer.ui.components.grid import LINKS
 from neuron_explorer.ui.components.links import line_link, place, source_url, timeline_url
 from neuron_explorer.ui.components.source_panel import source_context, source_lines
 
@@ -151,7 +152,7 @@ def _occurrences(alert: Alert, trace_id: str) -> list[Any]:
     changes = any(o.expected or o.actual for o in alert.occurrences)
     steps = any(o.step >= 0 for o in alert.occurrences)
     heads = [("at", "num"), *([("step", "num")] if steps else []), ("compile id", ""),
-             *([("change", "")] if changes else []), ("cost", "num"), ("called at", ""), ("", "")]  # fmt: skip
+             *([("change", "")] if changes else []), ("cost", "num"), ("called at", ""), (LINKS, "")]  # fmt: skip
     head = html.Tr([html.Th(text, className=kind, scope="col") for text, kind in heads])
     body = [_occurrence(o, changes, steps, trace_id) for o in alert.occurrences]
     more = [html.P(f"{q.plural(alert.more, 'more time', 'more times')} not listed.", className="note")]

@@ -17,6 +17,9 @@ from neuron_explorer.analysis import quantity as q
 SHORT: Final = 22
 """Up to so many rows, the table is as high as its rows."""
 
+LINKS: Final = "go to"
+"""Heading of a column that holds links and no data; exports leave it out."""
+
 MOST_ROWS: Final = 2_000
 """Rows sent to the browser; the page says how many are not shown."""
 

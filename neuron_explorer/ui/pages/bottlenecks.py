@@ -227,7 +227,7 @@ def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], 
         kernel = [g.link_column("kernel", "kernel_href", "kernel", width=150, headerTooltip=tip)]
     phase = g.text_column("phase", "phase", width=90, cellClass="", headerTooltip="The phase of most of the events")
     show = {
-        "field": "show", "headerName": "", "cellRenderer": "NxLink", "cellRendererParams": {"link": "timeline"},
+        "field": "show", "headerName": g.LINKS, "cellRenderer": "NxLink", "cellRendererParams": {"link": "timeline"},
         "width": 96, "sortable": False, "filter": False, "resizable": False,
     }  # fmt: skip
     columns = {
