@@ -13,7 +13,12 @@ from neuron_explorer.analysis import alert_thresholds as limits
 from neuron_explorer.analysis.alert import Alert, Alerts, with_ids, worst_first
 from neuron_explorer.analysis.alerts_break import break_alerts
 from neuron_explorer.analysis.alerts_failure import failure_alerts
-from neuron_explorer.analysis.alerts_recompile import limit_alerts, merged_limits, recompile_alerts
+from neuron_explorer.analysis.alerts_recompile import (
+    limit_alerts,
+    merged_limits,
+    one_for_each_call,
+    recompile_alerts,
+)
 from neuron_explorer.analysis.compile_events import CompileEvents, compile_events
 from neuron_explorer.analysis.shape_churn import churn_alerts
 from neuron_explorer.analysis.source_line import code_at
@@ -29,7 +34,7 @@ def alerts(trace: Trace, suppress: Iterable[str] = (), *, events: CompileEvents 
     reached = limit_alerts(found, recompiles)
     all_of_them = with_ids(
         [
-            *merged_limits(recompiles, reached),
+            *one_for_each_call(merged_limits(recompiles, reached)),
             *reached,
             *failure_alerts(found),
             *break_alerts(trace, found),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from neuron_explorer.analysis import alert_thresholds as limits
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alert import Alert, Occurrence
+from neuron_explorer.analysis.alerts_recompile import short_place
 from neuron_explorer.analysis.compile_advice import break_advice
 from neuron_explorer.analysis.compile_events import CompileEvents, Row, place_in, resumed, shown_function, user_function
 from neuron_explorer.analysis.plain import plain, short_file
@@ -25,7 +26,15 @@ def break_alerts(trace: Trace, events: CompileEvents) -> list[Alert]:
     launches a run. What the time would have been without it is not known.
     """
     groups: dict[tuple[str, int, str, str], list[Row]] = {}
+    failed = [row for row in events.compiles if row.text("outcome") == "failed"]
     for row in events.breaks:
+        # What failed has an alert of its own; torch's own breaks (in its optimizers) are as they should be.
+        own = row.library and row.file.startswith("torch/") and "graph_break()" in row.text("type")
+        if own or any(
+            f.process == row.process and f.thread == row.thread and f.start <= row.start <= f.start + f.cost
+            for f in failed
+        ):
+            continue
         groups.setdefault((row.file, row.line, row.function, row.text("type") or row.name), []).append(row)
     if not groups:
         return []
@@ -98,7 +107,8 @@ def _alert(
         severity,
         title,
         ("; ".join(parts) or "Nothing more was compiled because of it") + ".",
-        break_advice(f"{reason} {last.text('explanation')}", kind, code, where, last.texts("hints")),
+        break_advice(f"{reason} {last.text('explanation')}", kind, code, where, last.texts("hints"))
+        + (_LIBRARY.format(call=short_place(caller[0], caller[1])) if last.library and caller[0] else ""),
         last.file,
         last.line,
         user_function(last.function),
@@ -124,6 +134,12 @@ def _alert(
     )
 
 
+_LIBRARY: Final = (
+    " The line is a library's, reached from {call}: where it cannot be changed, keep that call out of the compiled "
+    "function."
+)
+
+
 def _last_name(function: str) -> str:
     """``forward`` of ``Model.forward``, whatever of it was resumed; a lambda has another name in bytecode."""
     return user_function(function).rsplit(".", 1)[-1].strip("<>_")
@@ -140,7 +156,7 @@ def _headline(kind: str, row: Row) -> str:
 
 def _sentence(text: str) -> str:
     """The first sentence."""
-    first = " ".join(text.split())
+    first = re.sub(r" at 0x[0-9a-fA-F]+", "", " ".join(text.split()))
     end = first.find(". ")
     while end >= 0 and first[:end].endswith(("e.g", "i.e", "etc")):
         end = first.find(". ", end + 1)

@@ -51,7 +51,7 @@ def failure_alerts(events: CompileEvents) -> list[Alert]:
         found.append(
             Alert(
                 kind,
-                "high" if kind == "compile_unended" else "medium" if share < limits.HIGH_SHARE else "high",
+                _severity(kind, failure, share),
                 title,
                 evidence,
                 help_,
@@ -84,6 +84,12 @@ def failure_alerts(events: CompileEvents) -> list[Alert]:
     return found
 
 
+def _severity(kind: str, failure: Mapping[str, Any], share: float) -> str:
+    if failure["type"] == "Unsupported" and failure["reason"].lower().startswith("observed exception"):
+        return "low"  # the program raises, as it would without a compiler
+    return "medium" if kind == "compile_failed" and share < limits.HIGH_SHARE else "high"
+
+
 def _failure(row: Row) -> dict[str, Any]:
     value = row.detail.get("failure")
     value = value if isinstance(value, Mapping) else {}
@@ -106,9 +112,26 @@ def _said(reason: str) -> str:
 
 def _failure_advice(failure: Mapping[str, Any], row: Row, events: CompileEvents) -> str:
     text = failure["reason"].lower()
+    where = short_place(failure["file"], failure["line"])
+    if failure["type"] == "Unsupported" and text.startswith("observed exception"):
+        at = f" at {where}" if where else ""
+        return (
+            f"The function raises{at}, which Dynamo does not compile: it runs eagerly then, and the exception is the "
+            "same. Check what it is given before the call, so that compiled code need not raise."
+        )
     if failure["type"] == "Unsupported":
-        where = short_place(failure["file"], failure["line"])
         return "fullgraph=True allows no graph break. " + break_advice(failure["reason"], "", "", where, [])
+    if failure["type"] == "RecompileError":
+        return (
+            "torch._dynamo.config.error_on_recompile is set, so compiling again is an error: the alert for the "
+            "recompilation says what changed and what to do."
+        )
+    if failure["type"] == "TorchRuntimeError" or "fake tensor" in text.split("\n")[0]:
+        at = f" at {where}" if where else ""
+        return (
+            f"The operator{at} refuses its arguments already while it is traced: run the function without "
+            "torch.compile first, which most likely fails in the same line with a shorter message."
+        )
     if "dynamic" in text or "symbolic" in text or "symint" in text:
         if not dynamic_allowed(events, row.text("backend")):
             return "Give torch.compile dynamic=False and pad inputs to a few sizes: this backend compiles fixed shapes."

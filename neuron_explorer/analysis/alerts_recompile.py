@@ -10,8 +10,9 @@ from typing import Any, Final
 from neuron_explorer.analysis import alert_thresholds as limits
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alert import Alert, Occurrence
+from neuron_explorer.analysis.called_names import called_function, called_source, in_words, is_backward_graph
 from neuron_explorer.analysis.compile_advice import Case, advice, limit_advice
-from neuron_explorer.analysis.compile_events import CompileEvents, Row, shown_function
+from neuron_explorer.analysis.compile_events import CompileEvents, Row, resumed, shown_function
 from neuron_explorer.analysis.plain import plain, short_file
 from neuron_explorer.trace.compiles import CAUSES
 
@@ -62,6 +63,36 @@ def recompile_alerts(events: CompileEvents) -> list[Alert]:
         place = (rows[0].file, rows[0].line)
         found.append(_alert(events, rows, dropped.get(place, 0) if largest[place] is rows else 0))
     return found
+
+
+def one_for_each_call(alerts: list[Alert]) -> list[Alert]:
+    """A new size that a call passes on reaches all functions of a library that are compiled: one alert tells it."""
+    calls: dict[Any, list[Alert]] = {}
+    for alert in alerts:
+        key: Any = id(alert)
+        if alert.library and alert.cause == "size" and alert.caller_file:
+            changes = frozenset((o.expected, o.actual) for o in alert.occurrences)
+            key = alert.caller_file, alert.caller_line, alert.rank, alert.process, changes
+        calls.setdefault(key, []).append(alert)
+    return [_merged(sorted(same, key=lambda a: a.occurrences[0].start)) for same in calls.values()]
+
+
+def _merged(same: list[Alert]) -> Alert:
+    first, *others = same
+    places = tuple(dict.fromkeys((a.file, a.line, a.function) for a in others))
+    if not places:
+        return first
+    cost = sum(a.cost_ns for a in same)
+    more = f" {q.plural(len(places), 'more library function')} had to be compiled again for it; in all "
+    share = sum(a.share for a in same)
+    return replace(
+        first,
+        severity=min((a.severity for a in same), key=limits.SEVERITIES.index),
+        evidence=f"{first.evidence}{more}{q.duration(cost)}, {q.share(share)} of the run.",
+        cost_ns=cost,
+        share=share,
+        places=places[:50],
+    )
 
 
 def cause_of(row: Row) -> str:
@@ -121,9 +152,11 @@ def _alert(events: CompileEvents, rows: list[Row], dropped: int) -> Alert:
     values = _values(rows)
     dynamic_tried = _is_condition(last.text("expected"))
     allowed = dynamic_allowed(events, backend)
+    called = called_source(last)
+    after = resumed(last.function) or resumed(last.name)
     case = Case(
         cause,
-        source,
+        called,
         last.text("expected"),
         found_value(last),
         last.number("dimension"),
@@ -136,9 +169,12 @@ def _alert(events: CompileEvents, rows: list[Row], dropped: int) -> Alert:
         values=values,
         dynamic_off=detail is not None and detail.text("dynamic").lower() == "false",
         late_once=count == 1 and cause == "size" and last.number("dimension") == 0 and _is_last_batch(events, last),
+        count=count,
+        after_break=after[1] if after else -1,
+        of_backward=is_backward_graph(last),
     )
-    function = shown_function(last.function or last.name)
-    what = _what(cause, source, last if count == 1 else None)
+    function = called_function(last)
+    what = _what(cause, called, last if count == 1 else None)
     times = "" if count == 1 else "twice " if count == 2 else f"{count:,} times "
     title = (
         f"{function} was compiled again {times}because {what}"
@@ -182,10 +218,13 @@ def _alert(events: CompileEvents, rows: list[Row], dropped: int) -> Alert:
 
 
 def _what(cause: str, source: str, once: Row | None) -> str:
-    shown = plain(source, 60)
+    shown = plain(in_words(source), 60)
     if cause == "size" and not source.endswith("]"):
         shown = f"the size of {shown}"
-    words = (_WORDS if source else {**_WORDS, **_NO_SOURCE}).get(cause, _WORDS["other"]).replace("{s}", shown)
+    words = (_WORDS if source else {**_WORDS, **_NO_SOURCE}).get(cause, _WORDS["other"])
+    if cause == "python_value" and " " in source:
+        words = "{s} changed"
+    words = words.replace("{s}", shown)
     expected, actual = (once.text("expected"), found_value(once)) if once else ("", "")
     short = expected and actual and len(expected + actual) <= 40 and not _is_condition(expected)
     if short and words.endswith("changed"):
@@ -310,7 +349,7 @@ def limit_alerts(events: CompileEvents, recompiles: list[Alert]) -> list[Alert]:
             what += " in sum (the accumulated limit)"
         cost = sum(a.cost_ns for a in same)
         evidence = f"{limit} compilations were allowed; f" if limit > 0 else "F"
-        evidence += "rom here on it runs eagerly"
+        evidence += "rom here on it runs eagerly, or raises with fullgraph=True"
         if same:
             evidence += f"; {q.duration(cost)} went into compiling it again"
         found.append(

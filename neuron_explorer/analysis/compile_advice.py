@@ -33,6 +33,9 @@ class Case:
     values: tuple[str, ...] = ()
     dynamic_off: bool = False  # dynamic=False was asked for
     late_once: bool = False
+    count: int = 1
+    after_break: int = -1  # the line of the graph break that this code follows
+    of_backward: bool = False  # a graph that compiled autograd made of a backward
 
 
 def advice(case: Case) -> str:
@@ -47,22 +50,38 @@ def _at(case: Case) -> str:
 
 
 def _name(case: Case, otherwise: str = "the value") -> str:
-    return f"`{case.source}`" if case.source else otherwise
+    return _quoted(case.source) if case.source else otherwise
+
+
+def _quoted(name: str) -> str:
+    """As code; words (``the first argument``) stay words."""
+    return name if " " in name else f"`{name}`"
 
 
 def _size(case: Case) -> str:
     tensor = tensor_of(case.source) or "the input"
-    if re.fullmatch(r"args\[\d\]", tensor):  # torch's own wrapper has no names for what it is given
-        tensor = f"{_ORDINALS[int(tensor[5])]} argument"
+    shown = tensor if tensor == "the input" else _quoted(tensor)
+    if case.of_backward:
+        return (
+            "The graph of a backward has the sizes of its forward: keep those fixed, or mark their dimensions dynamic "
+            "where the forward is called, as the alert for the forward says."
+        )
+    if case.after_break >= 0:
+        return (
+            f"This code follows the graph break in line {case.after_break}: without the break it would be compiled "
+            f"with its function. The size comes from what is passed to the function{_at(case)}, whose alert says what "
+            "to do."
+        )
     if re.search(r"\.\w*(?:weight|bias)$", tensor):
         return (
-            f"The parameter `{tensor}` has another size than before: compile after the model has its final shape, "
+            f"The parameter {shown} has another size than before: compile after the model has its final shape, "
             "or compile each model of its own (one torch.compile call for each)."
         )
-    if "1" in (case.expected, case.actual) and case.dimension >= 0 and len(case.values) <= 2 and case.dynamic_allowed:
+    one = "1" in (case.expected, case.actual) and (case.count == 1 or not case.dynamic_tried)
+    if one and case.dimension >= 0 and len(case.values) <= 2 and case.dynamic_allowed:
         return (
             f"A size of 1 always has a compilation of its own (prefill and decode, say): one of each is right. If "
-            f"`{tensor}`{_dim(case)} need not be 1, pad it before the call{_at(case)}."
+            f"{shown}{_dim(case)} need not be 1, pad it before the call{_at(case)}."
         )
     if case.late_once:
         return (
@@ -71,15 +90,15 @@ def _size(case: Case) -> str:
         )
     if _mentions_cache(tensor):
         return (
-            f"`{tensor}` grows with every call{_at(case)}: use a cache of fixed size, allocated once "
+            f"{shown} grows with every call{_at(case)}: use a cache of fixed size, allocated once "
             '(in transformers, cache_implementation="static").'
         )
     grows = _counts_up(case.values)
     if grows and not (case.dynamic_allowed and case.dimension >= 0 and not case.dynamic_tried):
         more = "" if case.dynamic_allowed or case.dynamic_off else ", and give torch.compile dynamic=False"
         more += "" if case.dynamic_allowed else ": this backend compiles every size"
-        return f"`{tensor}` grows with every call{_at(case)}: pad it to its full length, or to a few sizes{more}."
-    buckets = f"Pad `{tensor}`{_dim(case)} to a fixed size, or to a few bucket sizes, before the call{_at(case)}"
+        return f"{shown} grows with every call{_at(case)}: pad it to its full length, or to a few sizes{more}."
+    buckets = f"Pad {shown}{_dim(case)} to a fixed size, or to a few bucket sizes, before the call{_at(case)}"
     if not case.dynamic_allowed:
         return (
             f"{buckets}{'' if case.dynamic_off else ', and give torch.compile dynamic=False'}: this backend compiles "
@@ -91,21 +110,20 @@ def _size(case: Case) -> str:
             f"{buckets[0].lower()}{buckets[1:]} so that it always does."
         )
     if case.dimension >= 0:
-        mark = f"torch._dynamo.mark_dynamic({tensor}, {case.dimension})"
+        mark = f"call torch._dynamo.mark_dynamic({tensor}, {case.dimension})"
+        if " " in tensor:
+            mark = f"mark dimension {case.dimension} of {tensor} (torch._dynamo.mark_dynamic)"
         if case.dynamic_off:
             return (
-                f"Leave out dynamic=False, or call {mark} before the first call{_at(case)}: one compilation then "
-                f"serves all sizes. Else pad `{tensor}` to a few sizes."
+                f"Leave out dynamic=False, or {mark} before the first call{_at(case)}: one compilation then "
+                f"serves all sizes. Else pad {shown} to a few sizes."
             )
-        really = f"`{tensor}` grows with every call:" if grows else "If the size really varies,"
+        really = f"{shown} grows with every call:" if grows else "If the size really varies,"
         return (
-            f"{really} call {mark} before the first call{_at(case)}, so that one compilation serves all sizes; "
+            f"{really} {mark} before the first call{_at(case)}, so that one compilation serves all sizes; "
             "else pad to a fixed size."
         )
     return buckets + "."
-
-
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
 def _dim(case: Case) -> str:
@@ -187,6 +205,17 @@ def _object(case: Case) -> str:
 def _python_value(case: Case) -> str:
     name = _name(case)
     kind = _kind_of(case.expected)
+    if kind == "number" and re.search(r"\['(?:lr|weight_decay|momentum)'\]$", case.source):
+        return (
+            f"{name} is baked into the graph of the optimizer's step: make the optimizer with a tensor (for the "
+            "learning rate lr=torch.tensor(1e-3), with capturable=True where the optimizer asks for it), which a "
+            "scheduler then changes in place."
+        )
+    if kind == "length" and case.source in ("kwargs", "the keyword arguments"):
+        return (
+            f"Other keyword arguments are passed than before: pass the same ones at each call{_at(case)}, with None "
+            "for what is not given. Two ways to call it (prefill and decode, say) keep one compilation each."
+        )
     if kind == "length":
         return (
             f"The length of {name} is baked into the graph: keep it fixed, or pass one stacked tensor instead of a "
@@ -217,14 +246,15 @@ def _python_value(case: Case) -> str:
             f"The graph holds only where {case.expected}: keep {name} on one side of it, or make the choice outside "
             f"the compiled function{_at(case)}."
         )
+    number = f"{name[:1].upper()}{name[1:]}" if " " in case.source else f"The number {name}"
     return (
-        f"The number {name} is baked into the graph: pass a tensor instead of a Python number "
+        f"{number} is baked into the graph: pass a tensor instead of a Python number "
         f"(torch.tensor({_plain(case)})){_at(case)}, or hoist the constant out of the loop if it need not change."
     )
 
 
 def _plain(case: Case) -> str:
-    return case.source if case.source and len(case.source) < 40 else "value"
+    return case.source if case.source and len(case.source) < 40 and " " not in case.source else "value"
 
 
 def _kind_of(expected: str) -> str:
@@ -341,6 +371,15 @@ def limit_advice(case: Case, limit: int) -> str:
 _BREAKS: Final = tuple(
     (re.compile(pattern), text)
     for pattern, text in (
+        (
+            r"the profiler is not compiled",
+            "Call the profiler outside the compiled function: the graph breaks at each of its calls{at}.",
+        ),
+        (
+            r"torch\.compiler\.disable",
+            "What is called{at} is kept out of compiled code by torch.compiler.disable: call it before or after the "
+            "compiled function, or take torch.compiler.disable away where it is not needed any more.",
+        ),
         (
             r"\bprint\b|\blogging\b|logger|warnings\.warn",
             "Remove the print or log{at} from the compiled function, or keep it out with "
