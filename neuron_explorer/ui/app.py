@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import dash
 from dash import Input, Output, State, no_update
 
 from neuron_explorer.analysis.facts import run_facts
+from neuron_explorer.analysis.plain import plain
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.ui import shell, state_endpoints
 from neuron_explorer.ui.cache import cached
@@ -85,8 +87,30 @@ def create_app(
             page.register(app, registry)
     endpoints.register(app.server, registry)
     state_endpoints.register(app.server, registry)
+    _failures(app)
     protect(app, Guard(token, port, tuple(hosts)))
     return app
+
+
+def _failures(app: dash.Dash) -> None:
+    """A request that fails gets one sentence, and the terminal one line: the rest is for ``logging``'s debug level."""
+    import flask
+    from werkzeug.exceptions import HTTPException
+
+    def failed(error: Exception) -> flask.typing.ResponseReturnValue:
+        if isinstance(error, HTTPException):
+            return error
+        known = isinstance(error, NeuronExplorerError)
+        if not known:
+            where = traceback.extract_tb(error.__traceback__)[-1:]
+            place = f" ({Path(where[0].filename).name}:{where[0].lineno})" if where else ""
+            text = plain(f"{type(error).__name__}: {error}", 300)
+            log.error("%s %s: %s%s", flask.request.method, plain(flask.request.path, 100), text, place)
+            log.debug("a request failed", exc_info=error)
+        said = str(error) if known else "This request could not be answered; the server's output says more."
+        return flask.Response(said + "\n", 409 if known else 500, mimetype="text/plain")
+
+    app.server.register_error_handler(Exception, failed)
 
 
 def _routes(app: dash.Dash, registry: Registry) -> None:
@@ -160,7 +184,8 @@ def draw(
         text = shell.message("This trace cannot be read", str(error))
         return shell.topbar(entry, None, registry), nav, text, "content"
     except Exception as error:
-        log.exception("page %s", path)
+        log.error("page %s: %s", path, plain(f"{type(error).__name__}: {error}", 300))
+        log.debug("a page failed", exc_info=error)
         found = registry.condition(trace_id)
         why = found.text if found and found.text else "The server's output says more."
         text = shell.message("This page could not be drawn", f"{type(error).__name__}. {why}")

@@ -137,7 +137,11 @@ def _serve(registry: Registry, host: str, port: int, open_browser: bool | None, 
     token = new_token()
     for line in [*registry.notes, *announcement(host, port, bound, token, has_display())]:
         tell(line)
+    import logging
+
     from waitress.server import create_server
+
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a busy moment is no news
 
     from neuron_explorer.ui.app import create_app, warm
 
