@@ -45,6 +45,11 @@ def test_lanes_are_pinned_moved_grouped_filtered_and_shared(gpt, open_page):
     other = open_page(gpt, search).painted()
     same = "[app.view.head.map((row) => row.track), app.view.rows.map((row) => row.track), app.view.lanes.group]"
     assert other.app(same) == page.app(same)
+    box.get_by_role("button", name="Fold all", exact=True).click()
+    page.until("location.search.includes('fold=*') || location.search.includes('fold=%2A')")
+    page.page.keyboard.press("Escape")
+    assert page.app("app.lanesNode === null && app.selected !== null"), "first the list, then the selection"
+    page.page.keyboard.press("l")
     box.get_by_role("button", name="Reset").click()
     page.until("!/pin=|lanes=|group=|order=/.test(location.search)")
     assert page.app("app.view.arranged.groups.flatMap((group) => group.items.map((item) => item.key))") == keys

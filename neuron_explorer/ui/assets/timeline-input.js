@@ -126,7 +126,7 @@
         case "n": return () => app.nextHit(event.shiftKey ? -1 : 1);
         case "?": return () => app.toggleHelp();
         case "Home": return () => app.show(0, app.view.end);
-        case "Escape": return app.canEscape() ? () => app.escape() : null;
+        case "Escape": return app.lanesNode ? () => app.toggleLanes() : app.canEscape() ? () => app.escape() : null;
       }
       if (control) return null; // Enter, Tab and arrows belong to the control that has the focus
       switch (event.key) {
