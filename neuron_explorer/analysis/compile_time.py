@@ -42,7 +42,7 @@ def compile_time(trace: Trace, selection: Selection, lane: int) -> CompileTime:
     where = _compile_lanes(trace, selection, lane)
     if not where:
         return _NONE
-    where += " AND period = 'steady'" if selection.period == "steady" else ""
+    where += f" AND {selection.steps_sql}" if selection.steps_sql else ""
     table = trace.sql_arrow(
         f'SELECT "start", "start" + duration AS stop FROM events WHERE {where} AND depth = 0 AND duration > 0 '
         'ORDER BY "start"'

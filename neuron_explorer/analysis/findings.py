@@ -101,7 +101,9 @@ def _alerts(found: Alerts | None) -> list[Finding]:
 
 
 def _of(breakdown: Breakdown) -> str:
-    return "of a steady step" if breakdown.steps else "of the run"
+    if not breakdown.steps:
+        return "of the run"
+    return "of a step" if breakdown.selection.period == "range" else "of a steady step"
 
 
 def _shares(breakdown: Breakdown) -> dict[str, float]:

@@ -83,7 +83,7 @@ def time_by_phase(trace: Trace, period: str = "auto", selection: Selection | Non
     """Break the selected steps (or the whole run) into parts that add up."""
     sel = selection or select(trace, period)
     lane = -1 if sel.main_lane is None else int(sel.main_lane)
-    on_main = f"lane = {lane}" + (" AND period = 'steady'" if sel.period == "steady" else "")
+    on_main = f"lane = {lane}" + (f" AND {sel.steps_sql}" if sel.steps_sql else "")
     rows = trace.sql_arrow(
         f'SELECT kind, {_PHASE} AS phase, CAST(sum(greatest("self", 0)) AS BIGINT) AS ns, '
         f"count(*) AS n FROM events WHERE {on_main} AND {kinds_sql(_EXPLAINING)} GROUP BY ALL"
@@ -170,25 +170,25 @@ def _beside(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """What went on while the main thread ran no operator and compiled nothing: ns and events by part."""
     other_lanes = [x for x in sel.host_lanes if x != lane]
-    steady = " AND period = 'steady'" if sel.period == "steady" else ""
+    picked = f" AND {sel.steps_sql}" if sel.steps_sql else ""
     backward: list[Interval] = []
     if other_lanes:
         backward = _intervals(
             trace,
-            f"lane IN ({', '.join(map(str, other_lanes))}) AND kind = 'autograd'{steady} AND duration > 0",
+            f"lane IN ({', '.join(map(str, other_lanes))}) AND kind = 'autograd'{picked} AND duration > 0",
         )
     collector_lanes = [
         int(x["lane"]) for x in lanes(trace.metadata) if x.get("kind") == "gc" and x.get("process") == sel.process
     ]
     places = [*collector_lanes, lane]
-    collector = _intervals(trace, f"lane IN ({', '.join(map(str, places))}) AND kind = 'gc'{steady} AND duration > 0")
+    collector = _intervals(trace, f"lane IN ({', '.join(map(str, places))}) AND kind = 'gc'{picked} AND duration > 0")
     if not backward and not collector:
         return {}, {}
     busy = _union(
-        _intervals(trace, f"lane = {lane} AND {kinds_sql(_EXPLAINING)}{steady} AND duration > 0 AND depth = 0")
+        _intervals(trace, f"lane = {lane} AND {kinds_sql(_EXPLAINING)}{picked} AND duration > 0 AND depth = 0")
         + _intervals(
             trace,
-            f"lane = {lane} AND {kinds_sql(_EXPLAINING)}{steady} AND duration > 0 AND depth > 0 "
+            f"lane = {lane} AND {kinds_sql(_EXPLAINING)}{picked} AND duration > 0 AND depth > 0 "
             f"AND parent IN (SELECT id FROM events WHERE lane = {lane} AND kind = 'range')",
         )
         + compiling

@@ -7,6 +7,7 @@ and would make shares exceed the whole.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,7 @@ ENGINE_CALLS: Final = "coalesce(starts_with(name, 'autograd::engine::'), FALSE)"
 """SQL: the autograd engine's own wrapper around a backward node, which is no operator."""
 
 PERIODS: Final = ("auto", "steady", "all")
+_RANGE: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,10 @@ class TimeKind:
 class Selection:
     """Rows that a figure is about.
 
-    ``period``: ``steady`` or ``all``. ``where``: SQL over the view ``events`` that picks
+    ``period``: ``steady``, ``all`` or ``range``. ``where``: SQL over the view ``events`` that picks
     the host rows of the main process. ``steps``: number of steps in it, 0 for none.
     ``whole_ns`` and ``whole_text``: what shares are shares of. ``note``: what was left
-    out, in words.
+    out, in words. ``steps_sql``: SQL that picks the steps, on any lane; "" for the whole run.
     """
 
     period: str
@@ -56,6 +58,7 @@ class Selection:
     host_lanes: tuple[int, ...]
     step_numbers: tuple[int, ...]
     time: TimeKind
+    steps_sql: str = ""
 
 
 def time_kind(metadata: Mapping[str, Any]) -> TimeKind:
@@ -134,9 +137,11 @@ def kinds_sql(kinds: tuple[str, ...]) -> str:
 def select(trace: Trace, period: str = "auto") -> Selection:
     """Choose the rows. ``auto``: the steady steps where there are any, else the whole run.
 
-    Raises ValueError for an unknown period, and for ``steady`` where no step is steady.
+    ``period`` may also be a range of steps, both ends included (``3-7``). Raises ValueError for
+    an unknown period, for ``steady`` where no step is steady, and for a range without a step.
     """
-    if period not in PERIODS:
+    between = step_range(period)
+    if period not in PERIODS and between is None:
         raise ValueError(f"period must be one of {', '.join(PERIODS)}, not {period!r}")
     process = main_process(trace)
     busy = _busy_lanes(trace)
@@ -151,6 +156,8 @@ def select(trace: Trace, period: str = "auto") -> Selection:
     if period == "steady" and not steady:
         raise ValueError("no step of this trace is steady")
     on_host = f"lane IN ({_ints(host)})"
+    if between is not None:
+        return _range(trace, between, steps, on_host, process, main, host)
     time = time_kind(trace.metadata)
     if period != "all" and steady:
         left_out = len(steps) - len(steady)
@@ -163,7 +170,7 @@ def select(trace: Trace, period: str = "auto") -> Selection:
             "steady step time",
             note if left_out else f"all {len(steps)} steps are steady",
             process, main, host,
-            tuple(s["step"] for s in steady), time,
+            tuple(s["step"] for s in steady), time, "period = 'steady'",
         )  # fmt: skip
     duration = trace.metadata.get("duration_ns")
     whole = duration if isinstance(duration, int) and duration > 0 else _extent(trace)
@@ -173,6 +180,33 @@ def select(trace: Trace, period: str = "auto") -> Selection:
     return Selection(
         "all", on_host, 0, whole, "run time", note, process, main, host, tuple(s["step"] for s in steps), time
     )
+
+
+def step_range(period: str) -> tuple[int, int] | None:
+    """The first and the last step of ``3-7``; None for anything else."""
+    found = _RANGE.fullmatch(period)
+    if found is None:
+        return None
+    first, last = int(found[1]), int(found[2])
+    return (first, last) if first <= last else None
+
+
+def _range(
+    trace: Trace, between: tuple[int, int], steps: list[dict[str, Any]], on_host: str,
+    process: int | None, main: int | None, host: tuple[int, ...],
+) -> Selection:  # fmt: skip
+    first, last = between
+    inside = [s for s in steps if first <= s["step"] <= last]
+    if not inside:
+        raise ValueError(f"the trace has no step from {first} to {last}")
+    name = f"step {first}" if first == last else f"steps {first} to {last}"
+    other = sum(s["period"] != "steady" for s in inside)
+    note = f"{name} of {len(steps)}" + (f"; {other} of them warm-up or with a compile" if other else "")
+    picked = f"step BETWEEN {first} AND {last}"
+    return Selection(
+        "range", f"{on_host} AND {picked}", len(inside), sum(s["duration"] for s in inside),
+        f"the time of {name}", note, process, main, host, tuple(s["step"] for s in inside), time_kind(trace.metadata), picked,
+    )  # fmt: skip
 
 
 def _extent(trace: Trace) -> int:

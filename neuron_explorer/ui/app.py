@@ -175,7 +175,7 @@ def draw(
         trace = registry.get(trace_id)
         assert trace is not None
         facts = cached(trace, run_facts)
-        bar = shell.topbar(entry, facts, registry)
+        bar = shell.topbar(entry, facts, registry, keep.get("period", ""))
         if page is None:
             text = "The navigation lists the pages of this trace."
             return bar, nav, shell.message("No such page", text), "content"

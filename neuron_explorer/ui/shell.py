@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from dash import dcc, html
 
@@ -76,8 +77,11 @@ def _theme_switch() -> html.Div:
     )
 
 
-def topbar(entry: Entry, facts: RunFacts | None, registry: Registry) -> list[Any]:
-    """The trace's name (a picker when there are several), what it is, and its report."""
+def topbar(entry: Entry, facts: RunFacts | None, registry: Registry, period: str = "") -> list[Any]:
+    """The trace's name (a picker when there are several), what it is, and its report.
+
+    ``period``: the steps that the report is about, as the address has them.
+    """
     entries = registry.entries()
     name = plain(entry.name, 120)
     items: list[Any] = [
@@ -103,7 +107,8 @@ def topbar(entry: Entry, facts: RunFacts | None, registry: Registry) -> list[Any
         items.append(chip(f"{q.count(facts.losses['dropped'])} dropped", "Events lost while recording", "chip-warning"))
     items.append(
         html.A(
-            "Report", href=f"/api/v1/t/{entry.id}/report", download="", className="button report-button",
+            "Report", href=f"/api/v1/t/{entry.id}/report" + (f"?{urlencode({'period': period})}" if period else ""),
+            download="", className="button report-button",
             title="Download the findings, alerts and tables as one HTML file that works offline",
         )
     )  # fmt: skip

@@ -61,14 +61,15 @@ def register(server: flask.Flask, registry: Registry) -> None:
         from neuron_explorer.analysis.render_html import render
         from neuron_explorer.analysis.report import report
         from neuron_explorer.ui.cache import cached
+        from neuron_explorer.ui.components.period import period_of
 
         entry = registry.entry(trace_id)
         if entry is None:
             return unknown()
-        period = "all" if flask.request.args.get("period") == "all" else "auto"
         try:
             trace = registry.get(trace_id)
             assert trace is not None
+            period = period_of(trace, flask.request.args)
             text = render(cached(trace, report, period=period))
         except (NeuronExplorerError, OSError) as error:
             return flask.Response(f"There is no report: {error}\n", 409, mimetype="text/plain")

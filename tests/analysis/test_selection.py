@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from synthetic import MAIN, OTHER, event, lane, memory_trace
 
+from neuron_explorer.analysis.bottlenecks import by_line
+from neuron_explorer.analysis.phases import time_by_phase
 from neuron_explorer.analysis.selection import in_phase, select, time_kind
 
 WARM = [(0, 100, "warmup"), (100, 100, "steady"), (200, 100, "steady")]
@@ -88,3 +90,23 @@ def test_a_phase_narrows_the_rows_but_not_the_whole():
     assert "phase = 'forward'" in forward.where
     with pytest.raises(ValueError, match="phase"):
         in_phase(selection, "forward' OR TRUE --")
+
+
+def test_a_range_of_steps():
+    events, steps = [], []
+    for number in range(5):
+        events.append(event("aten::mm", number * 100, 10 * (number + 1), phase="forward", file="a.py", line=1))
+        steps.append((number * 100, 100, "warmup" if number == 0 else "steady"))
+    trace = memory_trace(events, steps, duration_ns=500)
+    found = select(trace, "0-2")
+    assert (found.period, found.steps, found.step_numbers, found.whole_ns) == ("range", 3, (0, 1, 2), 300)
+    assert found.note == "steps 0 to 2 of 5; 1 of them warm-up or with a compile"
+    assert by_line(trace, selection=found).self_ns == 10 + 20 + 30
+    breakdown = time_by_phase(trace, selection=found)
+    assert breakdown.total_ns == 300 and sum(p.ns for p in breakdown.parts) == 300
+    assert {p.key: p.ns for p in breakdown.parts if p.ns}["forward"] == 60
+    assert select(trace, "4-4").note == "step 4 of 5"
+    assert select(trace, "3-99").step_numbers == (3, 4)
+    for bad in ("5-9", "3-1", "1-", "-1", "1-2-3", "٣-٤", "1-2 OR 1=1", "9999999999-9999999999"):
+        with pytest.raises(ValueError):
+            select(trace, bad)

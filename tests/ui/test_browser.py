@@ -163,6 +163,30 @@ def test_hostile_names_are_shown_as_text(tab):
     assert made.trouble == []
 
 
+def test_a_range_of_steps_is_kept_from_page_to_page(tab):
+    made = tab()
+    made.open(made.trace("usual.parquet"), "overview")
+    field = made.page.locator(".step-range input")
+    field.fill("x")
+    field.press("Enter")
+    assert field.get_attribute("aria-invalid") == "true"
+    field.fill("3-5")
+    field.press("Enter")
+    expect(made.page.locator(".scope-text")).to_contain_text("Steps 3 to 5 of 12")
+    assert "period=3-5" in made.page.locator(".report-button").get_attribute("href")
+    made.page.click("nav >> text=Bottlenecks")
+    made.page.wait_for_selector(".ag-row")
+    assert made.page.url.endswith("period=3-5")
+    expect(made.page.locator(".grid-card .note")).to_contain_text("Steps 3 to 5 of 12")
+    expect(field).to_have_value("3-5")
+    field.fill("")
+    field.press("Enter")
+    expect(made.page.locator(".grid-card .note")).to_contain_text("11 steady of 12 steps")
+    made.page.go_back()
+    expect(field).to_have_value("3-5")
+    assert made.trouble == []
+
+
 def test_keys(tab):
     made = tab()
     trace_id = made.trace("usual.parquet")

@@ -53,10 +53,28 @@
     input.placeholder = box.dataset.placeholder || "";
     input.setAttribute("aria-label", box.dataset.placeholder || "");
     input.value = box.dataset.value || "";
+    if (box.dataset.label) { input.setAttribute("aria-label", box.dataset.label); }
+    if (box.dataset.input === "steps") {
+      input.addEventListener("keydown", function (event) { if (event.key === "Enter") { chooseSteps(input); } });
+      input.addEventListener("search", function () { if (!input.value && box.dataset.value) { chooseSteps(input); } });
+    }
     if (box.dataset.input === "filter") {
       input.addEventListener("input", function () { filterRows(box.dataset.for, input.value); });
     }
     box.appendChild(input);
+  }
+
+  /* "5" or "3-7" in the address; an empty field takes the range out of it. */
+  function chooseSteps(input) {
+    var found = /^\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?$/.exec(input.value);
+    var empty = !input.value.trim();
+    input.setAttribute("aria-invalid", String(!found && !empty));
+    if (!found && !empty) { return; }
+    var now = new URLSearchParams(window.location.search);
+    var before = now.toString();
+    if (empty) { now.delete("period"); } else { now.set("period", found[1] + "-" + (found[2] || found[1])); }
+    /* Enter also raises "search": one change, one entry in the history. */
+    if (now.toString() !== before) { go(window.location.pathname + "?" + now.toString()); }
   }
 
   function filterRows(gridId, text) {

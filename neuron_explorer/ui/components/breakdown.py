@@ -43,6 +43,9 @@ def breakdown_card(breakdown: Breakdown, steps: StepTimes, trace_id: str, period
 def _title(breakdown: Breakdown, steps: StepTimes) -> list[Any]:
     if not breakdown.steps:
         return ["The run ", html.Span(q.duration(breakdown.total_ns), className="figure"), " main thread"]
+    if breakdown.selection.period == "range":
+        each = q.duration(breakdown.total_ns / breakdown.steps)
+        return ["A step ", html.Span(each, className="figure"), f" mean of {breakdown.steps}"]
     if steps.enough:
         figure, text = q.duration(steps.median_ns), f"median of {steps.steady}"
     else:

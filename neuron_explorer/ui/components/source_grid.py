@@ -89,7 +89,7 @@ def columns_and_rows(
             field, title, digits, tip, **{**extra, "valueFormatter": {"function": f"nxBlank(params.value, {digits})"}}
         )
 
-    base = source_url(trace_id, file, 0, "all" if period == "all" else "")
+    base = source_url(trace_id, file, 0, "" if period == "auto" else period)
     longest = max((len(x.text or "") for x in lines), default=0)
     code_width = max(_CODE_WIDTH[0], min(_CODE_WIDTH[1], round(7.4 * longest) + 24))
     whole = all((x.launches or 0) % each == 0 for x in lines)

@@ -22,6 +22,7 @@ from neuron_explorer.ui.components.card import note, segmented
 from neuron_explorer.ui.components.cost_table import REASONS
 from neuron_explorer.ui.components.line_panel import ops_table
 from neuron_explorer.ui.components.links import line_url, place, source_url, timeline_url
+from neuron_explorer.ui.components.period import in_address, period_filter, period_of
 from neuron_explorer.ui.components.source_panel import source_context
 from neuron_explorer.ui.page import Page, Search, page_url, parse_search, trace_id_of
 from neuron_explorer.ui.shell import field
@@ -67,7 +68,7 @@ def data(trace: Trace, search: Search) -> BottleneckData:
     """The page's data. Unknown values in the query fall back to the defaults."""
     by = search.get("by", "line")
     by = by if by in _BY else "line"
-    period = "all" if search.get("period") == "all" else "auto"
+    period = period_of(trace, search)
     phase = search.get("phase", "")
     phase = phase if phase in PHASES else ""
     table = cached(trace, _table, by, period, phase)
@@ -90,7 +91,7 @@ def line_data(trace: Trace, search: Search) -> LineData | None:
     file, line = search.get("file", ""), search.get("line", "")
     if not file or not line.isascii() or not line.isdigit() or len(line) > 9:
         return None
-    period = "all" if search.get("period") == "all" else "auto"
+    period = period_of(trace, search)
     table = cached(trace, _line_table, file, int(line), period, data(trace, search).phase)
     return LineData(file, int(line), table)
 
@@ -102,7 +103,7 @@ def _line_table(trace: Trace, file: str, line: int, period: str, phase: str) -> 
 def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     """Draw it."""
     d = data(trace, search)
-    state = {"period": "all" if d.period == "all" else "", "phase": d.phase}
+    state = {"period": in_address(d.period), "phase": d.phase}
     tabs = [(name, page_url(trace_id, "/bottlenecks", {"by": key, **state}), key == d.by) for key, name in TABS]
     columns, rows = table_view(d, trace_id)
     return html.Div(
@@ -111,7 +112,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
             html.Div(
                 [
                     segmented("Rows by", tabs, keep="q file line"),
-                    *_filters(d, trace_id),
+                    *_filters(d, trace, trace_id),
                     html.Div(
                         [
                             html.Div(
@@ -154,9 +155,9 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     )  # fmt: skip
 
 
-def _filters(d: BottleneckData, trace_id: str) -> list[Any]:
+def _filters(d: BottleneckData, trace: Trace, trace_id: str) -> list[Any]:
     def url(**change: str) -> str:
-        state = {"by": d.by, "period": "all" if d.period == "all" else "", "phase": d.phase, **change}
+        state = {"by": d.by, "period": in_address(d.period), "phase": d.phase, **change}
         return page_url(trace_id, "/bottlenecks", state)
 
     phases = [("All phases", url(phase=""), not d.phase)]
@@ -164,17 +165,7 @@ def _filters(d: BottleneckData, trace_id: str) -> list[Any]:
     if d.phase == "recompute":
         phases.append(("Recompute", url(phase="recompute"), True))
     items: list[Any] = [segmented("Phase", phases, keep="q sort filter file line")]
-    if d.steady:
-        items.append(
-            segmented(
-                "Steps in the figures",
-                [
-                    ("Steady steps", url(period=""), d.period != "all"),
-                    ("Whole run", url(period="all"), d.period == "all"),
-                ],
-                keep="q sort filter file line",
-            )
-        )
+    items += period_filter(trace, d.period, lambda other: url(period=other), keep="q sort filter file line")
     return items
 
 
@@ -263,7 +254,7 @@ _TOTAL_TIPS: Final = {
 
 
 def _row(row: Row, d: BottleneckData, trace_id: str, size: int, median_size: int, steps: int) -> dict[str, Any]:
-    period = "all" if d.period == "all" else ""
+    period = in_address(d.period)
     values: dict[str, Any] = {
         "self": row.self_ns / steps / size,
         "share": row.share * 100,

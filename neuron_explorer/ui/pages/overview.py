@@ -17,9 +17,9 @@ from neuron_explorer.analysis.steps import StepTimes, step_times
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.compiling import compiling
 from neuron_explorer.ui.components.breakdown import breakdown_card
-from neuron_explorer.ui.components.card import segmented
 from neuron_explorer.ui.components.cost_table import lines_card
 from neuron_explorer.ui.components.findings import findings_card
+from neuron_explorer.ui.components.period import in_address, period_filter, period_of
 from neuron_explorer.ui.components.step_chart import step_card
 from neuron_explorer.ui.page import Page, Search, page_url
 
@@ -43,8 +43,8 @@ class OverviewData:
 
 
 def data(trace: Trace, search: Search) -> OverviewData:
-    """The page's data; ``period=all`` in the query takes the whole run."""
-    period = "all" if search.get("period") == "all" else "auto"
+    """The page's data; ``period`` in the query chooses the steps."""
+    period = period_of(trace, search)
     selection = cached(trace, select, period)
     facts = cached(trace, run_facts)
     steps = cached(trace, step_times)
@@ -57,10 +57,10 @@ def data(trace: Trace, search: Search) -> OverviewData:
 def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     """Draw it."""
     d = data(trace, search)
-    period = "all" if search.get("period") == "all" else ""
+    period = in_address(period_of(trace, search))
     return html.Div(
         [
-            _scope(d, trace_id, period),
+            _scope(d, trace, trace_id, period_of(trace, search)),
             findings_card(d.findings, trace_id, period),
             html.Div(
                 [breakdown_card(d.breakdown, d.steps, trace_id, period), step_card(d.steps, trace_id)],
@@ -72,13 +72,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     )
 
 
-def _scope(d: OverviewData, trace_id: str, period: str) -> html.Div:
-    choices = []
-    if d.steps.steady:
-        choices = [
-            ("Steady steps", page_url(trace_id, "/overview"), period != "all"),
-            ("Whole run", page_url(trace_id, "/overview", {"period": "all"}), period == "all"),
-        ]
+def _scope(d: OverviewData, trace: Trace, trace_id: str, period: str) -> html.Div:
     unseen = len(d.facts.not_observed)
     said: list[Any] = [f"{d.selection.note[:1].upper()}{d.selection.note[1:]}. "]
     if not d.selection.time.is_execution or d.facts.emulated:
@@ -87,7 +81,7 @@ def _scope(d: OverviewData, trace_id: str, period: str) -> html.Div:
         said.append(html.A(f"{q.plural(unseen, 'thing')} not observed", href=page_url(trace_id, "/about")))
     return html.Div(
         [html.H1("Overview", className="visually-hidden"), html.P(said, className="scope-text"),
-         *([segmented("Steps in the figures", choices)] if choices else [])],
+         *period_filter(trace, period, lambda other: page_url(trace_id, "/overview", {"period": other}))],
         className="scope",
     )  # fmt: skip
 

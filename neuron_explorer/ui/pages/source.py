@@ -23,6 +23,7 @@ from neuron_explorer.ui.components import grid as g
 from neuron_explorer.ui.components.card import note, segmented
 from neuron_explorer.ui.components.line_panel import ops_table
 from neuron_explorer.ui.components.links import line_url, place, timeline_url
+from neuron_explorer.ui.components.period import in_address, period_filter, period_of
 from neuron_explorer.ui.components.source_grid import (
     BLOCK,
     FINDS,
@@ -68,7 +69,7 @@ class SourceData:
 
 def data(trace: Trace, search: Search) -> SourceData:
     """The page's data. Unknown values in the query fall back to the defaults."""
-    period = "all" if search.get("period") == "all" else "auto"
+    period = period_of(trace, search)
     selection = cached(trace, select, period)
     files = cached(trace, _files, period)
     wanted = search.get("file", "")
@@ -140,7 +141,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     return html.Div(
         [
             html.H1("Source", className="visually-hidden"),
-            html.Div(_toolbar(d, trace_id, lines), className="toolbar"),
+            html.Div(_toolbar(d, trace, trace_id, lines), className="toolbar"),
             html.Div(
                 # Without lines there is no grid, and the panel's callback needs both.
                 [files, card, *([aside] if lines else [])],
@@ -161,10 +162,10 @@ def _why_nothing(d: SourceData) -> str:
 
 def _period(d: SourceData) -> str:
     """As it stands in an address."""
-    return "all" if d.period == "all" else ""
+    return in_address(d.period)
 
 
-def _toolbar(d: SourceData, trace_id: str, lines: list[LineRow]) -> list[Any]:
+def _toolbar(d: SourceData, trace: Trace, trace_id: str, lines: list[LineRow]) -> list[Any]:
     assert d.shown is not None
     file = d.shown.file
 
@@ -181,17 +182,7 @@ def _toolbar(d: SourceData, trace_id: str, lines: list[LineRow]) -> list[Any]:
             keep="line",
         )
     ]
-    if d.steady:
-        items.append(
-            segmented(
-                "Steps in the figures",
-                [
-                    ("Steady steps", url(period=""), d.period != "all"),
-                    ("Whole run", url(period="all"), d.period == "all"),
-                ],
-                keep="line",
-            )
-        )
+    items += period_filter(trace, d.period, lambda other: url(period=other), keep="line")
     hot = hottest(lines, d.metric, HOT)
     if hot:
         items.append(
