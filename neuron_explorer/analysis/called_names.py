@@ -15,6 +15,7 @@ from neuron_explorer.analysis.plain import plain
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _KEYWORD: Final = re.compile(r"^kwargs\[(['\"])([A-Za-z_]\w*)\1\]")
 _POSITION: Final = re.compile(r"^(fn\.)?args\[(\d)\]")
+_WRAPPED: Final = re.compile(r"^fn\.(?!args\[|keywords\b|func\b)(.+)$")
 _LEFT: Final = re.compile(r"^___stack\d+\b")
 _BACKWARD: Final = re.compile(r"^(?:inputs|sizes|scalars|hooks|packed_data)\[\d+\]")
 _SIZE: Final = re.compile(r"^(.* .*)\.shape\[(\d+)\]$")
@@ -36,6 +37,9 @@ def called_source(row: Row) -> str:
     keyword = _KEYWORD.match(source)
     if keyword:
         return keyword[2] + source[keyword.end() :]
+    attribute = _WRAPPED.match(source)
+    if attribute and (row.function or row.name).startswith("wrap_inline."):
+        return f"{attribute[1]} of the compiled module"
     position = _POSITION.match(source)
     if position:
         bound = " that functools.partial binds" if position[1] else ""
@@ -55,7 +59,7 @@ def called_function(row: Row) -> str:
     if is_backward_graph(row):
         return "the backward of compiled autograd"
     shown = shown_function(name)
-    if name.startswith("wrap_inline.") and row.text("source").startswith("fn."):
+    if name.startswith("wrap_inline.") and re.match(r"fn\.(?:args\[|keywords\b|func\b)", row.text("source")):
         return "the compiled functools.partial"
     caller = row.text("caller_file")
     if row.library and "<locals>" in name and caller and not name.startswith("wrap_inline."):

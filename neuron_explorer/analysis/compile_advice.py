@@ -40,8 +40,8 @@ class Case:
 
 def advice(case: Case) -> str:
     """The advice for a recompilation."""
-    make = _BY_CAUSE.get(case.cause, _other)
-    return make(case)
+    text = _BY_CAUSE.get(case.cause, _other)(case)
+    return text[:1].upper() + text[1:]
 
 
 def _at(case: Case) -> str:
@@ -167,6 +167,11 @@ def _device(case: Case) -> str:
 
 
 def _requires_grad(case: Case) -> str:
+    if "_parameters[" in case.guard:
+        return (
+            f"{_name(case)} was frozen or set free after the first call: decide what is trained before the first call"
+            f"{_at(case)}. Each change is a compilation of its own."
+        )
     return (
         f"{_name(case, 'A tensor')} sometimes requires gradients and sometimes not: decide it before the first call, "
         f"or .detach() it for the calls{_at(case)} that need none. Training and evaluation each keep one compilation."
@@ -246,7 +251,7 @@ def _python_value(case: Case) -> str:
             f"The graph holds only where {case.expected}: keep {name} on one side of it, or make the choice outside "
             f"the compiled function{_at(case)}."
         )
-    number = f"{name[:1].upper()}{name[1:]}" if " " in case.source else f"The number {name}"
+    number = name if " " in case.source else f"The number {name}"
     return (
         f"{number} is baked into the graph: pass a tensor instead of a Python number "
         f"(torch.tensor({_plain(case)})){_at(case)}, or hoist the constant out of the loop if it need not change."

@@ -44,7 +44,8 @@ ESTIMATE: Final = (
 class Region:
     """Launches of one compiled region. Times in ns, of the host.
 
-    ``own_ns``: without the regions launched from inside it and without compilations. ``backward_ns``:
+    ``own_ns``: without the regions launched from inside it and without compilations;
+    ``median_ns`` is the median of that. ``backward_ns``:
     of the backward that belongs to it. ``caller_*``: the line that called it most often.
     ``compile_event``: id of its compile row, -1 when it was compiled before the recording.
     ``graph_ops``: operators in its graph, -1 unknown.
@@ -111,6 +112,7 @@ class _Sum:
     ids: list[int] = field(default_factory=list)
     own: int = 0
     durations: list[int] = field(default_factory=list)
+    owns: list[int] = field(default_factory=list)
     callers: dict[tuple[str, int, str], int] = field(default_factory=dict)
     compile_event: int = -1
     backward: int = 0
@@ -159,7 +161,8 @@ def _launches(trace: Trace, selection: Selection) -> dict[tuple[int, str], _Sum]
     }
     for n in range(table.num_rows):
         s = sums.setdefault((names["process"][n], names["compile_id"][n]), _Sum())
-        s.own += max(int(own[n]), 0)
+        s.owns.append(max(int(own[n]), 0))
+        s.own += s.owns[-1]
         s.durations.append(int(duration[n]))
         if len(s.ids) < 50:
             s.ids.append(names["id"][n])
@@ -301,7 +304,7 @@ def _region(key: tuple[int, str], s: _Sum, row: Mapping[str, Any] | None) -> Reg
         own_ns=s.own,
         backward_launches=s.backward_launches,
         backward_ns=s.backward,
-        median_ns=int(np.median(s.durations)),
+        median_ns=int(np.median(s.owns)),
         compile_event=s.compile_event,
         backend=detail["backend"] if isinstance(detail.get("backend"), str) else "",
         graph_ops=ops if isinstance(ops, int) and not isinstance(ops, bool) else -1,

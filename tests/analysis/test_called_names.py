@@ -55,6 +55,14 @@ def test_what_functools_partial_binds():
     assert "fn.args" not in alert.advice and alert.advice.startswith("The first argument that functools.partial binds")
 
 
+def test_a_parameter_of_a_module_that_torch_wraps():
+    row = recompilation(SECOND, MS, 1, "requires_grad", source="fn.weight", function="wrap_inline.<locals>.inner",
+                        guard="tensor 'fn._parameters['weight']' requires_grad mismatch. expected requires_grad=1")
+    alert = only(trace_of([of_library(row)]))  # fmt: skip
+    assert alert.title.startswith("The compiled module was compiled again because weight of the compiled module began")
+    assert alert.advice.startswith("Weight of the compiled module was frozen")
+
+
 def test_code_after_a_break_is_told_by_the_break():
     row = recompilation(SECOND, MS, 1, source="___stack0.shape[0]", function="torch_dynamo_resume_in_f_at_5", line=5)
     alert = only(trace_of([row]))

@@ -224,7 +224,8 @@ def test_launches_inside_launches_and_compiling_inside_them_count_once():
     rows = [launch(1000, 4000, inner), compilation(2500, 1000, compile_id="1/0")]
     found = {r.compile_id: r for r in compiled_lines(trace_of(rows)).regions}
     assert (found["0/0"].total_ns, found["0/0"].own_ns) == (4000, 4000 - 500 - 1000)
-    assert found["1/0"].own_ns == 500
+    assert found["1/0"].own_ns == found["1/0"].median_ns == 500
+    assert all(r.median_ns * r.launches <= 2 * r.own_ns for r in found.values())
 
 
 def test_the_backward_is_shared_as_its_forward_is():
