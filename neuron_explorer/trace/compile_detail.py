@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any, Final
 
 from .compile_text import Texts
@@ -169,11 +170,9 @@ def calls_of(place: Place, callers: Sequence[Place]) -> Sequence[Place]:
     itself, at the line of the break: the call that matters is the one of the whole function."""
     if _RESUMED.search(place.function) is None:
         return callers
-    own = _written_name(place.function)
-    inside = 0
-    while inside < len(callers) and callers[inside].file == place.file and _written_name(callers[inside].function) == own:
-        inside += 1
-    return callers[inside:] or callers
+    own = (place.file, _written_name(place.function))
+    outside = list(dropwhile(lambda c: (c.file, _written_name(c.function)) == own, callers))
+    return outside or callers
 
 
 def _written_name(function: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from neuron_explorer.trace.closest_entry import bare_guards, closest_entry, nearest_first
@@ -94,3 +96,13 @@ def test_entries_of_before_a_reset_and_of_other_functions_do_not_count():
         recompiles=(recompile(12, "0/0: " + SIZE.format(4, 5)),),
     )  # fmt: skip
     assert nearest_first(compiles).recompiles[0].previous == "0/0"
+
+
+def test_an_attempt_that_began_anew_is_known_by_the_guards_of_the_last():
+    """The reasons are told of the first attempt, which a graph break ends before it has guards."""
+    first = compilation(2, 4, 3.0, guards=(), outcome="restarted")
+    last = replace(compilation(2, 4, 3.0, key=4, start=21), attempt=1)
+    told = recompile(3, "0/1: " + SIZE.format(5, 4), "0/0: L['k'] == 2.0")
+    compiles = Compiles(1, (compilation(0, 4, 2.0), compilation(1, 5, 2.0), first, last), recompiles=(told,))
+    found = nearest_first(compiles).recompiles
+    assert [(r.key, r.previous) for r in found] == [(3, "0/0")]
