@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from neuron_explorer.analysis import alert_thresholds as limits
 from neuron_explorer.analysis import quantity as q
@@ -13,6 +13,8 @@ from neuron_explorer.analysis.alerts_recompile import dynamic_allowed, short_pla
 from neuron_explorer.analysis.compile_advice import break_advice
 from neuron_explorer.analysis.compile_events import CompileEvents, Row, shown_function
 from neuron_explorer.analysis.plain import plain
+
+_INTERRUPTS: Final = ("KeyboardInterrupt", "SystemExit")
 
 
 def failure_alerts(events: CompileEvents) -> list[Alert]:
@@ -35,6 +37,8 @@ def failure_alerts(events: CompileEvents) -> list[Alert]:
         if kind == "compile_failed":
             title = f"Compiling {name} failed" + (f" {len(rows):,} times" if len(rows) > 1 else "")
             title += f" with {plain(type_, 60)}" if type_ else ""
+            if type_ in _INTERRUPTS:
+                title = f"Compiling {name} was interrupted ({type_})"
             said = plain(_said(failure["reason"]), 300)
             evidence = f"{said.rstrip('.')}. " if said else ""
             evidence += f"{q.duration(cost)} went into it."
@@ -112,6 +116,11 @@ def _said(reason: str) -> str:
 
 def _failure_advice(failure: Mapping[str, Any], row: Row, events: CompileEvents) -> str:
     text = failure["reason"].lower()
+    if failure["type"] in _INTERRUPTS:
+        return (
+            "The program was stopped while it compiled. On a device compilations can take many minutes: the phases on "
+            "the timeline show what it was at."
+        )
     where = short_place(failure["file"], failure["line"])
     if failure["type"] == "Unsupported" and text.startswith("observed exception"):
         at = f" at {where}" if where else ""

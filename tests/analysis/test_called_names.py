@@ -113,6 +113,7 @@ def test_a_failure_is_told_once():
         ("RecompileError", "Recompiling function f", "error_on_recompile is set"),
         ("TorchRuntimeError", "RuntimeError when making fake tensor call", "without torch.compile first"),
         ("Unsupported", "Failed to trace builtin operator\n  Explanation: print", "fullgraph=True allows no"),
+        ("KeyboardInterrupt", "", "stopped while it compiled"),
         ("BackendCompilerFailed", "backend='x' raised:\nE", 'Try backend="eager"'),
     ],
 )
