@@ -133,7 +133,7 @@ def _trace_picker(entry: Entry, registry: Registry) -> html.Details:
     return html.Details(
         [
             html.Summary(plain(entry.name, 120), className="trace-name", title=f"Choose another of {count}"),
-            html.Nav(links, className="picker", **{"aria-label": "Traces"}),
+            html.Div(links, className="picker", role="group", **{"aria-label": "Traces"}),
         ],
         className="trace-picker",
     )

@@ -228,3 +228,25 @@ def test_without_the_token_there_is_nothing(browser, served):
     reply = page.goto(served.origin + "/")
     assert reply.status == 403
     assert "token" in page.inner_text("body")
+
+
+def test_the_list_of_traces_is_walked_by_keys(tab):
+    made = tab()
+    made.open(made.trace("usual.parquet"), "overview")
+    page = made.page
+    page.focus("details.trace-picker summary")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    current = page.locator(":focus")
+    expect(current).to_have_attribute("aria-current", "true")
+    expect(current).to_contain_text("2025-10-09 08:53:20 UTC · cpu · ")
+    page.keyboard.press("End")
+    expect(page.locator(":focus")).to_contain_text("empty.parquet")
+    page.keyboard.press("Escape")
+    expect(page.locator("details.trace-picker")).not_to_have_attribute("open", "")
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    page.keyboard.press("Enter")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    expect(page.locator(".topbar .trace-name")).to_have_text("empty.parquet")
+    assert made.trouble == []
