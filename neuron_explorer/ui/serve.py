@@ -155,6 +155,7 @@ def _serve(registry: Registry, host: str, port: int, open_browser: bool | None, 
     warm(registry)
     if open_browser if open_browser is not None else has_display():
         _open(f"http://{host_name(host)}:{bound}/?token={token}")
+    _end_on_sigterm()
     try:
         server.run()
     except KeyboardInterrupt:
@@ -162,6 +163,18 @@ def _serve(registry: Registry, host: str, port: int, open_browser: bool | None, 
     finally:
         server.close()
         listener.close()
+
+
+def _end_on_sigterm() -> None:
+    """Let SIGTERM end the server as Ctrl-C does: snapshots of recordings are removed then."""
+    import signal
+    import threading
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, stop)
 
 
 def _open(url: str) -> None:
