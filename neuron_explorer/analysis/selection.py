@@ -205,7 +205,8 @@ def _range(
     picked = f"step BETWEEN {first} AND {last}"
     return Selection(
         "range", f"{on_host} AND {picked}", len(inside), sum(s["duration"] for s in inside),
-        f"the time of {name}", note, process, main, host, tuple(s["step"] for s in inside), time_kind(trace.metadata), picked,
+        f"the time of {name}", note, process, main, host, tuple(s["step"] for s in inside),
+        time_kind(trace.metadata), picked,
     )  # fmt: skip
 
 
