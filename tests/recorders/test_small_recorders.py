@@ -86,6 +86,19 @@ def test_wrappers_are_left_out():
     assert namer(Wrapper("module", inner), inner[0]) == ("module.0", "Linear")  # an ordinary name
 
 
+def test_a_graph_that_a_compiler_made_is_no_module_of_the_program():
+    from torch import fx
+
+    traced = fx.symbolic_trace(nn.Sequential(nn.Linear(1, 1)))
+    made = fx.GraphModule(traced, traced.graph)
+    of_a_function = fx.GraphModule(traced, traced.graph, class_name="<lambda>")
+    model = nn.Sequential(traced, nn.ReLU())
+    assert namer(model, made) is None
+    assert namer(None, made) is None and namer(None, of_a_function) is None
+    assert namer(model, traced) == ("0", "Sequential"), "a graph that is part of the model has its name"
+    assert namer(None, traced) == ("", "Sequential"), "a model that was traced is a model"
+
+
 def test_compiled_module_is_named_like_its_original():
     model = Model()
     compiled = torch.compile(model, backend="eager")

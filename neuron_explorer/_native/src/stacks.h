@@ -14,6 +14,7 @@ struct StackResult {
 };
 
 constexpr uint32_t kTracingBit = 0x80000000u;
+constexpr uint32_t kNoModule = 0xFFFFFFFFu;  // in the cache of a thread: known to be of none
 
 static PyObject* module_died(PyObject*, PyObject* weak);
 static PyMethodDef module_died_def = {"module_died", module_died, METH_O, nullptr};
@@ -47,6 +48,10 @@ static uint32_t intern_modules(Session* s, ThreadState* t, uint64_t key) {
     }
     std::string path, cls;
     PyObject* result = PyObject_CallFunctionObjArgs(s->options.namer, parent ? parent : Py_None, module, nullptr);
+    if (result == Py_None) {  // no module of the program's
+      Py_DECREF(result);
+      continue;
+    }
     if (result != nullptr && PyTuple_Check(result) && PyTuple_GET_SIZE(result) == 2) {
       path = Tables::utf8(PyTuple_GET_ITEM(result, 0));
       cls = Tables::utf8(PyTuple_GET_ITEM(result, 1));
@@ -158,7 +163,7 @@ static StackResult walk(Session* s, ThreadState* t, RawFrame* f) {
     if (has_module && module == 0 && (stack & kTracingBit) == 0) {
       auto it = s->tables.module_chain_ids.find(module_key);
       module = it != s->tables.module_chain_ids.end() ? it->second : intern_modules(s, t, module_key);
-      if (module != 0 && g_module_epoch.load() == epoch) t->modules.insert(module_key, module);
+      if (g_module_epoch.load() == epoch) t->modules.insert(module_key, module != 0 ? module : kNoModule);
     }
     PyErr_Restore(type, value, traceback);
     PyGILState_Release(gil);
@@ -167,7 +172,7 @@ static StackResult walk(Session* s, ThreadState* t, RawFrame* f) {
   }
   r.tracing = (stack & kTracingBit) != 0;
   r.stack = stack & ~kTracingBit;
-  r.module = module;
+  r.module = module == kNoModule ? 0 : module;
   return r;
 }
 

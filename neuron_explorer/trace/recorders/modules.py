@@ -21,8 +21,14 @@ _WRAPPER_CLASSES = frozenset(
 )
 
 
-def namer(parent: Any, module: Any) -> tuple[str, str]:
+# Classes of graphs that a compiler makes of functions; of a module, they have the module's class name.
+_GRAPH_CLASSES = frozenset({"GraphModule", "<lambda>", "inner_fn", "joint_helper"})
+
+
+def namer(parent: Any, module: Any) -> tuple[str, str] | None:
     """(path, class name): where ``module`` lies below ``parent``, wrappers left out; "" when nowhere.
+
+    None for a graph that a compiler made: what it runs belongs to the module that encloses it.
 
     The shortest path wins, so that a module that is shared has the same name at each call
     from the same place. ``parent`` None means that no module encloses the call. Containers
@@ -30,7 +36,7 @@ def namer(parent: Any, module: Any) -> tuple[str, str]:
     """
     name = type(module).__name__
     if parent is None or parent is module:
-        return "", name
+        return None if _is_graph(module) and name in _GRAPH_CLASSES else ("", name)
     seen = {id(parent)}
     queue: deque[tuple[Any, tuple[str, ...]]] = deque([(parent, ())])
     while queue:
@@ -44,7 +50,11 @@ def namer(parent: Any, module: Any) -> tuple[str, str]:
             if id(child) not in seen:
                 seen.add(id(child))
                 queue.append((child, child_path))
-    return "", name
+    return None if _is_graph(module) else ("", name)
+
+
+def _is_graph(module: Any) -> bool:
+    return any(c.__name__ == "GraphModule" and c.__module__ == "torch.fx.graph_module" for c in type(module).__mro__)
 
 
 def _children(module: Any) -> list[tuple[str, Any]]:

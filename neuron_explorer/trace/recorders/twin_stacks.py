@@ -49,7 +49,7 @@ class StackInterner:
         self._codes: dict[CodeType, int] = {}
         self._frames: dict[tuple[int, CodeType, int], int] = {}
         self._instances: dict[int, tuple[weakref.ref[Any] | Callable[[], Any], int]] = {}
-        self._modules: dict[tuple[int, int], int] = {}
+        self._modules: dict[tuple[int, int], int | None] = {}
         self._instance_count = 0
 
     def walk(self, frame: FrameType | None) -> Walk:
@@ -65,9 +65,9 @@ class StackInterner:
             stack = self._frame(stack, code, f)
             if code is self._module_code:
                 called = f.f_locals.get(code.co_varnames[0])
-                if called is not None:
-                    module = self._module(module, calling, called)
-                    calling = called
+                inner = None if called is None else self._module(module, calling, called)
+                if inner is not None:
+                    module, calling = inner, called
             elif code is self._engine_code:
                 engine_stack = stack
         return Walk(stack, engine_stack, module, frame is not None)
@@ -85,14 +85,13 @@ class StackInterner:
             self._frames[key] = found
         return found
 
-    def _module(self, parent: int, calling: Any, called: Any) -> int:
-        instance = self._instance(called)
-        found = self._modules.get((parent, instance))
-        if found is None:
-            path, class_name = namer(calling, called)
-            found = self._tables.module(parent, path, class_name, instance)
-            self._modules[(parent, instance)] = found
-        return found
+    def _module(self, parent: int, calling: Any, called: Any) -> int | None:
+        """The id of ``called`` below ``parent``; None for a graph that a compiler made."""
+        key = (parent, self._instance(called))
+        if key not in self._modules:
+            named = namer(calling, called)
+            self._modules[key] = None if named is None else self._tables.module(parent, *named, key[1])
+        return self._modules[key]
 
     def _instance(self, module: Any) -> int:
         known = self._instances.get(id(module))
