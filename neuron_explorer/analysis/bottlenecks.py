@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from neuron_explorer.analysis.kernels import STARTS, Kernel, kernel_of
 from neuron_explorer.analysis.modules import ancestors, module_pattern, wildcard
 from neuron_explorer.analysis.selection import ENGINE_CALLS, WORK_KINDS, Selection, kinds_sql, select
+from neuron_explorer.trace.schema import PHASES
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -37,6 +38,13 @@ _FROM: Final = (
 _CALL: Final = "(kind <> 'fallback' OR parent < 0 OR caller IS NOT NULL)"
 _CALLS: Final = f"count(*) FILTER ({_CALL})"
 _KERNEL: Final = f"min(detail) FILTER (kind = 'op' AND starts_with(detail, '{STARTS}')) AS kernel"
+# The phase of most events. `mode` breaks a tie by chance, so the same trace would answer differently.
+_PHASE_COUNTS: Final = {phase: f"count(*) FILTER (phase = '{phase}')" for phase in PHASES}
+_PHASE: Final = (
+    f"CASE greatest({', '.join(_PHASE_COUNTS.values())}) WHEN 0 THEN NULL "
+    + " ".join(f"WHEN {count} THEN '{phase}'" for phase, count in _PHASE_COUNTS.items())
+    + " END"
+)
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,7 @@ def by_op(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection: 
     sql = (
         f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, {_LAUNCHES} AS launches, "
         f"median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
-        "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
+        f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase, "
         f"list(DISTINCT module)[1:4096] AS modules, {_KERNEL} "
         f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name"
     )
@@ -113,7 +121,7 @@ def by_op_and_shape(
     sql = (
         f"SELECT name, shapes, dtypes, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, "
         f"{_LAUNCHES} AS launches, median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
-        "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
+        f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase, "
         f"list(DISTINCT module)[1:4096] AS modules, {_KERNEL} "
         f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name, shapes, dtypes"
     )
@@ -151,8 +159,8 @@ def _line_sql(sel: Selection, where: str = "") -> str:
         "CAST(coalesce(sum(duration) FILTER (duration >= 0 AND outermost_on_line), 0) AS BIGINT) AS total_ns, "
         f"count(*) FILTER ({own}) AS calls, {_LAUNCHES} AS launches, "
         "median(duration) FILTER (duration >= 0 AND outermost_on_line) AS median_ns, "
-        f"count(*) FILTER (duration < 0 AND {own}) AS without_end, mode(phase) AS phase, "
-        "mode(function) AS function, list(DISTINCT module)[1:4096] AS modules "
+        f"count(*) FILTER (duration < 0 AND {own}) AS without_end, {_PHASE} AS phase, "
+        "min(function) AS function, list(DISTINCT module)[1:4096] AS modules "
         f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(_TOTAL_KINDS)}{where} GROUP BY 1, 2, 3"
     )
 
@@ -206,7 +214,7 @@ def ops_on_line(
     sql = (
         f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, {_LAUNCHES} AS launches, "
         f"median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
-        "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase, "
+        f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase, "
         "list(DISTINCT module)[1:4096] AS modules "
         f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(_LINE_KINDS)} AND file = ? AND line = ? GROUP BY name"
     )
@@ -228,7 +236,7 @@ def by_module(
     sel = selection or select(trace, period)
     groups = trace.sql_arrow(
         f"SELECT coalesce(module, '') AS module, {_SELF} AS self_ns, count(*) AS calls, {_LAUNCHES} AS launches, "
-        "count(*) FILTER (duration < 0) AS without_end, mode(phase) AS phase "
+        f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase "
         f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY 1"
     ).to_pylist()
     own: dict[str, dict[str, Any]] = {}

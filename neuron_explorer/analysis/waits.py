@@ -72,7 +72,7 @@ def _predicted(calls: Calls, here: np.ndarray) -> list[Wait]:
 def _seen(trace: Trace, selection: Selection) -> list[Wait]:
     rows = trace.sql_arrow(
         "SELECT coalesce(file, '') AS file, CASE WHEN file IS NULL THEN -1 ELSE line END AS line, "
-        "coalesce(mode(function), '') AS function, kind, coalesce(name, '') AS name, left(detail, 4096) AS detail, "
+        "coalesce(min(function), '') AS function, kind, coalesce(name, '') AS name, left(detail, 4096) AS detail, "
         "count(*) AS n, count(*) FILTER (period = 'steady') AS steady, "
         "CAST(coalesce(sum(duration) FILTER (duration >= 0), 0) AS BIGINT) AS ns "
         f"FROM events WHERE {selection.where} AND kind IN ('sync', 'copy') "

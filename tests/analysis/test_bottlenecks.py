@@ -205,3 +205,14 @@ def test_the_kernel_of_a_custom_operator():
 )  # fmt: skip
 def test_odd_kernels_are_none(detail):
     assert kernel_of(detail) is None
+
+
+def test_a_tie_between_phases_is_not_broken_by_chance():
+    at = {"file": "a.py", "line": 1, "function": "f"}
+    events = [event("aten::mm", 10 * i, 5, phase=phase, **at) for i, phase in enumerate(["backward", "forward"] * 20)]
+    trace = memory_trace(events)
+    for _ in range(5):
+        assert [r.phase for r in by_line(trace).rows] == ["forward"]
+        assert [r.phase for r in by_op(trace).rows] == ["forward"]
+    without = memory_trace([event("aten::mm", 0, 5, **at)])
+    assert [r.phase for r in by_line(without).rows] == [""]
