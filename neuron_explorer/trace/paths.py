@@ -15,6 +15,7 @@ _INSTALLED: Final = re.compile(r".*[/\\](?:site|dist)-packages[/\\](.+)", re.DOT
 _STDLIB: Final = re.compile(r".*[/\\](?:lib|lib64|Lib)[/\\](python3\.\d+t?[/\\].+)", re.DOTALL)
 _ZIPPED_STDLIB: Final = re.compile(r".*[/\\](python3\d+\.zip[/\\].+)", re.DOTALL)
 _INDUCTOR: Final = re.compile(r".*[/\\]([a-z0-9]{2}[/\\]c[a-z0-9]{40,}\.py)$", re.DOTALL)
+_GENERATED: Final = re.compile(r"^(<eval_with_key>[.\d]*) from .*", re.DOTALL)
 _HOME: Final = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:\\Users\\[^\\]+)(?=[/\\])")
 _IN_TEXT: Final = re.compile(
     r"""(?<![\w.~-])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'"]+[/\\])*"""
@@ -94,7 +95,9 @@ class PathRules:
             return FileInfo("?", False, False, "")
         if filename.startswith("<"):
             typed = not filename.startswith(_NOT_TYPED_BY_A_USER)
-            return FileInfo(filename, typed, filename.startswith(("<eval_with_key", "<torch")), "")
+            # torch names the line that made a graph, with its whole path.
+            shown = filename if self._absolute else _GENERATED.sub(r"\1", self.without_directories(filename))
+            return FileInfo(shown, typed, filename.startswith(("<eval_with_key", "<torch")), "")
         path = filename if os.path.isabs(filename) or not self._cwd else os.path.join(self._cwd, filename)
         path = os.path.normpath(path)
         installed = _INSTALLED.match(path)

@@ -55,9 +55,12 @@ def test_sample(name: str) -> None:
 def test_no_sample_names_a_directory_of_the_machine() -> None:
     for name in NAMES:
         with neuron_explorer.load(SAMPLES / f"{name}.parquet") as trace:
-            text = repr(trace.metadata) + repr(trace.sql_arrow("SELECT DISTINCT file FROM frames").to_pydict())
-        assert str(Path.home()) + "/" not in text and str(SAMPLES.parent) not in text
-        assert not re.search(r"'/[a-z]+/", text)
+            named = "SELECT DISTINCT file FROM frames UNION SELECT DISTINCT file FROM events"
+            files = trace.sql_arrow(named).to_pydict()
+            details = trace.sql_arrow("SELECT DISTINCT detail FROM events").to_pydict()
+        text = repr(trace.metadata) + repr(files)
+        assert str(Path.home()) + "/" not in text + repr(details) and str(SAMPLES.parent) not in text + repr(details)
+        assert not re.search(r"['\s]/[a-z]+/", text), name
 
 
 def test_the_optimisation_shows() -> None:

@@ -92,6 +92,8 @@ def rules(**session):
         ("<string>", "<string>", True, False),
         ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>", False, False),
         ("<eval_with_key>.3", "<eval_with_key>.3", False, True),
+        ("<eval_with_key>.3 from /data/me/torch/fx/x.py:1 in wrapped", "<eval_with_key>.3", False, True),
+        ("<made by /proj/lib/python3.11/site-packages/pkg/x.py>", "<made by pkg/x.py>", True, False),
         ("/tmp/torchinductor_me/ab/c" + "a" * 45 + ".py", "torchinductor/ab/c" + "a" * 45 + ".py", False, True),
         ("/x/site-packages/neuron_explorer/record/runner.py", "neuron_explorer/record/runner.py", False, True),
         ("/x/site-packages/neuron_explorer/demo/model.py", "neuron_explorer/demo/model.py", True, False),
