@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from neuron_explorer.trace.guard_names import is_global, is_module_state, user_name
+from neuron_explorer.trace.outside_quotes import outermost
 
 _MOST_VALUE: Final = 200
 
@@ -417,24 +418,8 @@ def _part(expression: str) -> tuple[str, str, int] | None:
 
 def _equality(expression: str) -> tuple[str, str]:
     """The two sides of the first ``==`` outside quotes and brackets, or two empty texts."""
-    quote, depth, index = "", 0, 0
-    while index < len(expression):
-        char = expression[index]
-        if quote:
-            if char == "\\":
-                index += 1
-            elif char == quote:
-                quote = ""
-        elif char in "'\"":
-            quote = char
-        elif char in "([{":
-            depth += 1
-        elif char in ")]}":
-            depth -= 1
-        elif depth == 0 and expression.startswith(" == ", index):
-            return expression[:index].strip(), expression[index + 4 :].strip()
-        index += 1
-    return "", ""
+    at = outermost(expression, " == ")
+    return (expression[:at].strip(), expression[at + 4 :].strip()) if at >= 0 else ("", "")
 
 
 _SOURCE: Final = re.compile(

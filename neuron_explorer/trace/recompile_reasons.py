@@ -16,6 +16,7 @@ from typing import Final
 from neuron_explorer.trace.compiles import Place, Reason
 from neuron_explorer.trace.guard_forms import COMPARED, VALUE, known_form, short
 from neuron_explorer.trace.guard_names import is_global, is_module_state, tensor_of, user_name
+from neuron_explorer.trace.outside_quotes import outside_quotes
 
 MOST_TEXT: Final = 8_000
 """Characters of a text that are read; the rest is kept but not looked at."""
@@ -139,19 +140,9 @@ def _parse(text: str) -> Reason:
 
 def _split_comment(guard: str) -> tuple[str, str]:
     """The expression, and the line of code behind it (a ``#`` inside quotes is none)."""
-    quote, index = "", 0
-    while index < len(guard):
-        char = guard[index]
-        if quote:
-            if char == "\\":
-                index += 1
-            elif char == quote:
-                quote = ""
-        elif char in "'\"":
-            quote = char
-        elif char == "#" and index and guard[index - 1] == " ":
+    for index, _ in outside_quotes(guard):
+        if guard[index] == "#" and index and guard[index - 1] == " ":
             return guard[:index].strip(), guard[index:]
-        index += 1
     hint = guard.rfind("(HINT: ")
     if hint > 0 and guard.endswith(")"):
         return guard[:hint].strip(), guard[hint:]

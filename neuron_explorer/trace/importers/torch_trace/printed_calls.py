@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from neuron_explorer.trace.outside_quotes import outermost
+
 __all__ = ["Typed", "arguments", "columns_of"]
 
 Typed = tuple[list[int | str], str]
@@ -21,8 +23,6 @@ _CALL: Final = re.compile(r"(?P<owner>(?:[A-Za-z_][\w\[\]]*\.)*)(?P<name>[A-Za-z
 _BINARY: Final = re.compile(r"([\w.\[\]\-]+) (?:\*\*|//|<<|>>|[-+*/@%&|^]|[<>=!]=|<|>) ([\w.\[\]\-]+)$")
 _INDEXED: Final = re.compile(r"([A-Za-z_]\w*)\[(.*)\]$", re.DOTALL)
 _MODULES: Final = ("torch", "operator", "math", "builtins", "self")
-_OPEN: Final = "([{"
-_CLOSED: Final = ")]}"
 
 
 def arguments(call: str) -> list[str]:
@@ -82,21 +82,5 @@ def _parts(text: str, most: int) -> list[str]:
 
 def _scan(text: str, start: int, wanted: str) -> int:
     """Where the outermost ``wanted`` is, brackets and quotes passed over; the end of the text without one."""
-    depth, quote, index = 0, "", start
-    while index < len(text):
-        char = text[index]
-        if quote:
-            if char == "\\":
-                index += 1
-            elif char == quote:
-                quote = ""
-        elif char in "'\"":
-            quote = char
-        elif depth == 0 and char == wanted:
-            return index
-        elif char in _OPEN:
-            depth += 1
-        elif char in _CLOSED:
-            depth -= 1
-        index += 1
-    return len(text)
+    end = outermost(text, wanted, start)
+    return end if end >= 0 else len(text)
