@@ -12,9 +12,9 @@ from neuron_explorer.analysis.alert import NOT_OBSERVED, Alert, Occurrence
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.ui.components.alert_list import severity_dot
 from neuron_explorer.ui.components.card import card
-from neuron_explorer.ui.components.exports import exportable_table
 from neuron_explorer.ui.components.grid import LINKS
 from neuron_explorer.ui.components.links import line_link, place, source_url, timeline_url
+from neuron_explorer.ui.components.plain_table import plain_table
 from neuron_explorer.ui.components.source_panel import source_context, source_lines
 
 if TYPE_CHECKING:
@@ -128,18 +128,16 @@ def _guard(alert: Alert) -> list[Any]:
         name = "Reason" if alert.kind in ("graph_break", "compile_failed") else "Guard that failed"
         parts += [html.H3(name, className="card-subtitle"), html.Pre(_lines(alert.guard), className="guard")]
     if len(alert.reasons) > 1:
+        heads = (("compiled entry", "mono nowrap"), ("cause", "nowrap"), ("why it could not be used", ""))
         rows = [
-            html.Tr([html.Td(plain(_text(r, "entry"), 40) or "–", className="mono nowrap"),
-                     html.Td(plain(_text(r, "cause"), 40).replace("_", " "), className="nowrap"),
-                     html.Td(html.Code(plain(_text(r, "guard") or _text(r, "text"), 400)))])
+            (plain(_text(r, "entry"), 40) or "–", plain(_text(r, "cause"), 40).replace("_", " "),
+             html.Code(plain(_text(r, "guard") or _text(r, "text"), 400)))
             for r in alert.reasons[:_MOST_REASONS]
         ]  # fmt: skip
-        head = html.Tr([html.Th(t, scope="col") for t in ("compiled entry", "cause", "why it could not be used")])
-        table = html.Table([html.Thead(head), html.Tbody(rows)], className="table")
         parts.append(
             html.Details(
                 [html.Summary(f"All {len(alert.reasons)} compiled entries, and why none could be used"),
-                 exportable_table(table, "compiled-entries")],
+                 plain_table(heads, rows, "compiled-entries")],
                 className="fold",
             )
         )  # fmt: skip
@@ -151,32 +149,31 @@ def _occurrences(alert: Alert, trace_id: str) -> list[Any]:
         return []
     changes = any(o.expected or o.actual for o in alert.occurrences)
     steps = any(o.step >= 0 for o in alert.occurrences)
-    heads = [("at", "num"), *([("step", "num")] if steps else []), ("compile id", ""),
-             *([("change", "")] if changes else []), ("cost", "num"), ("called at", ""), (LINKS, "")]  # fmt: skip
-    head = html.Tr([html.Th(text, className=kind, scope="col") for text, kind in heads])
-    body = [_occurrence(o, changes, steps, trace_id) for o in alert.occurrences]
+    heads = [
+        ("at", "num"), *([("step", "num")] if steps else []), ("compile id", "mono"),
+        *([("change", "")] if changes else []), ("cost", "num"), ("called at", "nowrap"), (LINKS, "nowrap"),
+    ]  # fmt: skip
+    rows = [_occurrence(o, changes, steps, trace_id) for o in alert.occurrences]
     more = [html.P(f"{q.plural(alert.more, 'more time', 'more times')} not listed.", className="note")]
     return [
         html.H3("Each time", className="card-subtitle"),
-        exportable_table(html.Table([html.Thead(head), html.Tbody(body)], className="table"), "each-time"),
+        plain_table(heads, rows, "each-time"),
         *(more if alert.more > 0 else []),
     ]
 
 
-def _occurrence(o: Occurrence, changes: bool, steps: bool, trace_id: str) -> html.Tr:
-    cells: list[Any] = [html.Td(q.duration(o.start), className="num")]
+def _occurrence(o: Occurrence, changes: bool, steps: bool, trace_id: str) -> list[Any]:
+    cells: list[Any] = [q.duration(o.start)]
     if steps:
-        cells.append(html.Td(str(o.step) if o.step >= 0 else "–", className="num"))
-    cells.append(html.Td(plain(o.compile_id, 24) or "–", className="mono"))
+        cells.append(str(o.step) if o.step >= 0 else "–")
+    cells.append(plain(o.compile_id, 24) or "–")
     if changes:
         before, after = (plain(t, 80) or NOT_OBSERVED for t in (o.expected, o.actual))
-        cells.append(html.Td(html.Code(f"{before} → {after}")))
-    cells.append(html.Td(q.duration(o.cost_ns) if o.cost_ns > 0 else "–", className="num"))
-    called: Any = line_link(trace_id, o.caller_file, o.caller_line, "all") if o.caller_file else "–"
-    cells.append(html.Td(called, className="nowrap"))
-    link = html.A("timeline", href=timeline_url(trace_id, event=str(o.event))) if o.event >= 0 else ""
-    cells.append(html.Td(link, className="nowrap"))
-    return html.Tr(cells)
+        cells.append(html.Code(f"{before} → {after}"))
+    cells.append(q.duration(o.cost_ns) if o.cost_ns > 0 else "–")
+    cells.append(line_link(trace_id, o.caller_file, o.caller_line, "all") if o.caller_file else "–")
+    cells.append(html.A("timeline", href=timeline_url(trace_id, event=str(o.event))) if o.event >= 0 else "")
+    return cells
 
 
 def _text(entry: dict[str, Any], key: str) -> str:

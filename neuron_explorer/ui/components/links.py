@@ -36,3 +36,8 @@ def line_link(trace_id: str, file: str, line: int, period: str = "") -> html.A:
         className="mono line-link",
         title=f"{file}:{line}",
     )
+
+
+def line_or_none(trace_id: str, file: str, line: int) -> html.A | html.Span:
+    """A link to a source line over the whole run, or that there is none."""
+    return line_link(trace_id, file, line, "all") if file else html.Span("no line", className="muted")

@@ -15,7 +15,8 @@ from neuron_explorer.analysis.selection import lanes
 from neuron_explorer.trace.schema import ATTRIBUTIONS, KINDS
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.components.card import card, note
-from neuron_explorer.ui.components.exports import exportable_table, file_name
+from neuron_explorer.ui.components.exports import file_name
+from neuron_explorer.ui.components.plain_table import plain_table
 from neuron_explorer.ui.page import Page, Search
 
 if TYPE_CHECKING:
@@ -211,19 +212,8 @@ def _definitions(pairs: tuple[tuple[str, str], ...]) -> html.Dl:
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], numeric: tuple[int, ...] = ()) -> html.Div:
-    def kind(index: int) -> str:
-        return "num" if index in numeric else ""
-
-    return exportable_table(
-        html.Table(
-            [
-                html.Thead(html.Tr([html.Th(h, className=kind(i), scope="col") for i, h in enumerate(head)])),
-                html.Tbody([html.Tr([html.Td(c, className=kind(i)) for i, c in enumerate(row)]) for row in rows]),
-            ],
-            className="table",
-        ),
-        file_name("about", head[0]),
-    )
+    heads = [(text, "num" if index in numeric else "") for index, text in enumerate(head)]
+    return plain_table(heads, rows, file_name("about", head[0]))
 
 
 PAGE = Page(path="/about", name="About this trace", section="Data", layout=layout, data=data)

@@ -20,8 +20,9 @@ from neuron_explorer.analysis.waits import Wait
 from neuron_explorer.neuron.hardware import CHIPS
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.components.card import card, note, segmented
-from neuron_explorer.ui.components.exports import exportable_table, file_name
-from neuron_explorer.ui.components.links import line_link, timeline_url
+from neuron_explorer.ui.components.exports import file_name
+from neuron_explorer.ui.components.links import line_or_none, timeline_url
+from neuron_explorer.ui.components.plain_table import plain_table
 from neuron_explorer.ui.page import Page, Search, page_url
 
 if TYPE_CHECKING:
@@ -72,24 +73,14 @@ def _scope(report: Readiness, trace_id: str, chip: str) -> html.Div:
 
 
 def _table(heads: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]], extra: str = "") -> html.Div:
-    """``heads``: heading and class of each column (``num`` for numbers)."""
-    body = [
-        html.Tr([html.Td(cell, className=kind) for cell, (_, kind) in zip(row, heads, strict=True)]) for row in rows
-    ]
-    head = html.Tr([html.Th(text, className="num" if "num" in kind else "", scope="col") for text, kind in heads])
-    table = html.Table([html.Thead(head), html.Tbody(body)], className=f"table {extra}".strip())
-    return exportable_table(table, file_name("readiness", heads[0][0]))
-
-
-def _where(file: str, line: int, trace_id: str) -> Any:
-    return line_link(trace_id, file, line, "all") if file else html.Span("no line", className="muted")
+    return plain_table(heads, rows, file_name("readiness", heads[0][0]), extra)
 
 
 def _lines(lines: Sequence[LineCount], trace_id: str, most: int = 2) -> list[Any]:
     items: list[Any] = []
     for x in lines[:most]:
         items += [", "] if items else []
-        items.append(_where(x.file, x.line, trace_id))
+        items.append(line_or_none(trace_id, x.file, x.line))
     return items
 
 
@@ -288,7 +279,7 @@ def _waits(report: Readiness, trace_id: str) -> html.Section:
 
 def _wait(wait: Wait, report: Readiness, trace_id: str) -> list[Any]:
     return [
-        _where(wait.file, wait.line, trace_id),
+        line_or_none(trace_id, wait.file, wait.line),
         w.wait_text(wait),
         q.per_step(wait.steady_calls / report.steady_steps) if report.steady_steps else q.count(wait.calls),
         q.count(wait.calls),
@@ -322,7 +313,7 @@ def _shapes(report: Readiness, trace_id: str) -> html.Section:
 def _variety(row: LineVariety, trace_id: str) -> list[Any]:
     late: Any = w.late_text(row)
     return [
-        _where(row.file, row.line, trace_id),
+        line_or_none(trace_id, row.file, row.line),
         _operator(row.name, trace_id),
         q.count(row.calls),
         q.count(row.signatures),

@@ -20,8 +20,9 @@ from neuron_explorer.ui.components.alert_detail import alert_card
 from neuron_explorer.ui.components.alert_list import PATH, alerts_card
 from neuron_explorer.ui.components.card import card, note, segmented
 from neuron_explorer.ui.components.compile_strip import strip_card
-from neuron_explorer.ui.components.exports import exportable_table, file_name
-from neuron_explorer.ui.components.links import line_link, timeline_url
+from neuron_explorer.ui.components.exports import file_name
+from neuron_explorer.ui.components.links import line_or_none, timeline_url
+from neuron_explorer.ui.components.plain_table import plain_table
 from neuron_explorer.ui.page import Page, Search, page_url
 
 if TYPE_CHECKING:
@@ -139,17 +140,7 @@ def _alerts(d: RecompilesData, trace: Trace, trace_id: str, kind: str) -> Any:
 
 
 def _table(heads: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) -> html.Div:
-    head = html.Tr([html.Th(t, className="num" if "num" in kind else "", scope="col") for t, kind in heads])
-    body = [
-        html.Tr([html.Td(cell, className=kind) for cell, (_, kind) in zip(row, heads, strict=True)]) for row in rows
-    ]
-    return exportable_table(
-        html.Table([html.Thead(head), html.Tbody(body)], className="table"), file_name("recompiles", heads[0][0])
-    )
-
-
-def _where(trace_id: str, file: str, line: int) -> Any:
-    return line_link(trace_id, file, line, "all") if file else html.Span("no line", className="muted")
+    return plain_table(heads, rows, file_name("recompiles", heads[0][0]))
 
 
 def _functions(costs: CompileCosts, trace_id: str) -> html.Section:
@@ -159,7 +150,7 @@ def _functions(costs: CompileCosts, trace_id: str) -> html.Section:
         [
             html.A(plain(f.function, 80) or "–", href=timeline_url(trace_id, event=str(f.events[0])),
                    className="quiet-link", title=plain(f.function, 400)) if f.events else plain(f.function, 80),
-            _where(trace_id, f.file, f.line), q.duration(f.cost_ns), q.share(f.share), q.count(f.compiles),
+            line_or_none(trace_id, f.file, f.line), q.duration(f.cost_ns), q.share(f.share), q.count(f.compiles),
             q.count(f.recompiles) if f.recompiles else "–", q.count(f.graph_ops) if f.graph_ops >= 0 else "–",
         ]
         for f in costs.functions[:MOST_ROWS]
@@ -223,7 +214,7 @@ def _regions(compiled: CompiledLines, trace_id: str) -> html.Section:
         [
             html.A(plain(r.compile_id, 24), href=timeline_url(trace_id, event=str(r.events[0])))
             if r.events else plain(r.compile_id, 24),
-            plain(r.function, 80) or "–", _where(trace_id, r.caller_file, r.caller_line), q.count(r.launches),
+            plain(r.function, 80) or "–", line_or_none(trace_id, r.caller_file, r.caller_line), q.count(r.launches),
             q.duration(r.own_ns), q.duration(r.median_ns),
             q.duration(r.backward_ns) if r.backward_launches else "–",
             q.count(r.graph_ops) if r.graph_ops >= 0 else "–",
@@ -240,7 +231,7 @@ def _lines(compiled: CompiledLines, trace_id: str) -> html.Section:
              ("backward", "num"), ("operators", "mono muted"))  # fmt: skip
     rows = [
         [
-            _where(trace_id, x.file, x.line), plain(x.code, 160) or plain(x.function, 120),
+            line_or_none(trace_id, x.file, x.line), plain(x.code, 160) or plain(x.function, 120),
             f"≈ {q.duration(x.ns)}", q.share(x.share), f"≈ {q.duration(x.forward_ns)}",
             f"≈ {q.duration(x.backward_ns)}" if x.backward_ns else "–", _ops(x.ops),
         ]
