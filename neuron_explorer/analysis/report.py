@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis.alert import Alert, Alerts
 from neuron_explorer.analysis.alerts import alerts
+from neuron_explorer.analysis.compile_events import compile_events
 from neuron_explorer.analysis.facts import RunFacts, run_facts
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.summary import summary
@@ -45,12 +46,13 @@ class Report:
 
 def report(trace: Trace, *, period: str = "auto", top: int = TOP) -> Report:
     """Everything the report shows. ``period`` and ``top`` as for ``summary``."""
-    found = alerts(trace)
+    events = compile_events(trace)
+    found = alerts(trace, events=events)
     shown = found.alerts[:MOST_ALERTS]
     facts = run_facts(trace)
     return Report(
         facts=facts,
-        summary=summary(trace, period=period, top=top),
+        summary=summary(trace, period=period, top=top, events=events, found=found),
         alerts=found,
         shown=shown,
         excerpts={a.id: tuple(e for e in _excerpts(trace, a) if e.lines) for a in shown},

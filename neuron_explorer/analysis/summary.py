@@ -9,7 +9,7 @@ from neuron_explorer.analysis.alert import Alerts
 from neuron_explorer.analysis.alerts import alerts
 from neuron_explorer.analysis.bottlenecks import Row, Table, by_line, by_module, by_op
 from neuron_explorer.analysis.compile_costs import CompileCosts, compile_costs, sentence
-from neuron_explorer.analysis.compile_events import compile_events
+from neuron_explorer.analysis.compile_events import CompileEvents, compile_events
 from neuron_explorer.analysis.compiled_lines import CompiledLines, compiled_lines
 from neuron_explorer.analysis.facts import LOSS_COUNTS, run_facts
 from neuron_explorer.analysis.findings import findings
@@ -24,12 +24,20 @@ SUMMARY_VERSION: Final = 1
 """Raised when a key of the dictionary changes its meaning."""
 
 
-def summary(trace: Trace, *, period: str = "auto", top: int = 10) -> dict[str, Any]:
+def summary(
+    trace: Trace,
+    *,
+    period: str = "auto",
+    top: int = 10,
+    events: CompileEvents | None = None,
+    found: Alerts | None = None,
+) -> dict[str, Any]:
     """Everything ``neuron-explorer summary`` prints.
 
     ``period``: ``auto`` (steady steps where there are any), ``steady`` or ``all``.
-    ``top``: rows of each table. All times are ns; what kind of time they are stands in
-    ``time``. Raises ValueError for ``period="steady"`` without steady steps.
+    ``top``: rows of each table. ``events`` and ``found``: the rows about compilations and the
+    alerts, read already. All times are ns; what kind of time they are stands in ``time``.
+    Raises ValueError for ``period="steady"`` without steady steps.
     """
     selection = select(trace, period)
     facts = run_facts(trace)
@@ -38,8 +46,8 @@ def summary(trace: Trace, *, period: str = "auto", top: int = 10) -> dict[str, A
     lines = by_line(trace, selection=selection)
     ops = by_op(trace, selection=selection)
     modules = by_module(trace, selection=selection)
-    compiled = compile_events(trace)
-    found = alerts(trace, events=compiled)
+    events = events or compile_events(trace)
+    found = found or alerts(trace, events=events)
     return {
         "summary_version": SUMMARY_VERSION,
         "run": {
@@ -108,7 +116,7 @@ def summary(trace: Trace, *, period: str = "auto", top: int = 10) -> dict[str, A
         },
         "findings": [asdict(f) for f in findings(facts, steps, breakdown, lines, found)],
         "alerts": _alerts(found, top),
-        "compilation": _compilation(compile_costs(trace, events=compiled), top),
+        "compilation": _compilation(compile_costs(trace, events=events), top),
         "lines": _table(lines, top),
         "compiled": _compiled(compiled_lines(trace, selection=selection), top),
         "ops": _table(ops, top),
