@@ -20,6 +20,7 @@ __all__ = ["ProcessLog"]
 
 MAX_OPEN: Final = 200
 """Compilations of a process that are followed at the same time; of more, the oldest's end is given up."""
+_ATTEMPT: Final = re.compile(r"compile_attempt_(\d{1,6})")
 
 
 class ProcessLog:
@@ -211,13 +212,10 @@ class ProcessLog:
             else:
                 self._start(compile_id, _trigger(compile_id), time, name)
             return
-        compile_ = self._open.get((compile_id, True)) or frame
+        compile_ = self._running(compile_id, time)
         if compile_ is None:
-            self.unused["chromium_event outside any compilation"] += 1
             return
-        self._mark_conflicts(compile_)
-        compile_.last_seen = max(compile_.last_seen, time)
-        attempt = re.fullmatch(r"compile_attempt_(\d{1,6})", name)
+        attempt = _ATTEMPT.fullmatch(name)
         if attempt is not None:
             compile_.cut_phases(time)
             self._attempt(compile_, int(attempt[1]), time).start = time
@@ -229,23 +227,17 @@ class ProcessLog:
                 compile_.inductor = True
 
     def _end(self, compile_id: str, name: str, time: int, number: Any, args: Any, record: Record) -> None:
-        backward, frame = self._open.get((compile_id, True)), self._open.get((compile_id, False))
-        for compile_ in (backward, frame):
-            if compile_ is None:
-                continue
-            if name == compile_.opener:
+        for compile_ in (self._open.get((compile_id, True)), self._open.get((compile_id, False))):
+            if compile_ is not None and name == compile_.opener:
                 self._mark_conflicts(compile_)
                 if time < compile_.start:
                     self._losses.add("timed events that end before they begin", record.where)
                 self._close(compile_, time)
                 return
-        compile_ = backward or frame
+        compile_ = self._running(compile_id, time)
         if compile_ is None:
-            self.unused["chromium_event outside any compilation"] += 1
             return
-        self._mark_conflicts(compile_)
-        compile_.last_seen = max(compile_.last_seen, time)
-        attempt = re.fullmatch(r"compile_attempt_(\d{1,6})", name)
+        attempt = _ATTEMPT.fullmatch(name)
         if attempt is not None:
             compile_.cut_phases(time)
             self._attempt(compile_, int(attempt[1]), time).end = time
@@ -253,6 +245,16 @@ class ProcessLog:
             compile_.soft_end = time
         elif not compile_.end_phase(name, time, small_facts(args)):
             self._losses.add("timed events that end but never began", record.where)
+
+    def _running(self, compile_id: str, time: int) -> OpenCompile | None:
+        """The compilation, its backward first, that an event belongs to and was last seen in; None is counted."""
+        compile_ = self._open.get((compile_id, True)) or self._open.get((compile_id, False))
+        if compile_ is None:
+            self.unused["chromium_event outside any compilation"] += 1
+            return None
+        self._mark_conflicts(compile_)
+        compile_.last_seen = max(compile_.last_seen, time)
+        return compile_
 
     def _mark_conflicts(self, compile_: OpenCompile) -> None:
         """An event of a compilation while a later one is still open: they are on two threads."""
