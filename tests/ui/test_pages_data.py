@@ -15,18 +15,13 @@ from neuron_explorer.ui.page import load_pages, page_path_of, page_url, parse_se
 from neuron_explorer.ui.pages import about, bottlenecks, overview
 from neuron_explorer.ui.registry import Registry
 
+from .page_tree import flat
+
 
 @pytest.fixture(scope="module")
 def usual(traces):
     with load(traces["usual"]) as trace:
         yield trace
-
-
-def flat(component) -> str:
-    """A component as the text that goes to the browser."""
-    import plotly.io.json
-
-    return plotly.io.json.to_json_plotly(component)
 
 
 def test_overview(usual):

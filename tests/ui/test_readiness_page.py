@@ -7,31 +7,16 @@ import json
 import os
 from pathlib import Path
 
-import plotly.io.json
 import pytest
 import synthetic
 
 from neuron_explorer.trace.store import load
 from neuron_explorer.ui.pages import readiness
 
+from .page_tree import flat, hrefs
+
 if os.environ.get("CI") != "true":
     pytest.importorskip("playwright.sync_api", reason="the Python package playwright is not installed")
-
-
-def flat(component) -> str:
-    return plotly.io.json.to_json_plotly(component)
-
-
-def hrefs(value):
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key == "href" and isinstance(inner, str):
-                yield inner
-            else:
-                yield from hrefs(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from hrefs(inner)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import plotly.io.json
 import pytest
 import synthetic
 
@@ -12,23 +11,9 @@ from neuron_explorer.analysis.compile_marks import MOST_MARKS, compile_marks
 from neuron_explorer.trace.store import load
 from neuron_explorer.ui.pages import recompiles
 
+from .page_tree import flat, hrefs
+
 EVIL = "<img src=x onerror=alert(1)>"
-
-
-def flat(component) -> str:
-    return plotly.io.json.to_json_plotly(component)
-
-
-def hrefs(value):
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key == "href" and isinstance(inner, str):
-                yield inner
-            else:
-                yield from hrefs(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from hrefs(inner)
 
 
 def recompilation(number: int, start: int, expected: str, actual: str, name: str = "forward"):
