@@ -20,6 +20,7 @@ from neuron_explorer.cli.readiness import readiness
 from neuron_explorer.cli.record import RecordCommand, record
 from neuron_explorer.cli.recover import recover
 from neuron_explorer.cli.redact import redact
+from neuron_explorer.cli.report import report
 from neuron_explorer.cli.serve import serve
 from neuron_explorer.cli.summary import summary
 from neuron_explorer.errors import NeuronExplorerError
@@ -35,6 +36,7 @@ app = typer.Typer(
 app.command(cls=RecordCommand)(record)
 app.command()(info)
 app.command()(summary)
+app.command()(report)
 app.command()(readiness)
 app.command()(serve)
 app.command()(export)

@@ -1,0 +1,64 @@
+"""``neuron-explorer report``: the answer to one question about a trace."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(str, Enum):
+    """How the answer is written."""
+
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+    csv = "csv"
+
+
+def report(
+    name: Annotated[str, typer.Argument(help="The report; `list` names them all.", show_default=False)],
+    trace: Annotated[Path | None, typer.Argument(help="A trace.", show_default=False)] = None,
+    format: Annotated[Format, typer.Option("--format", "-f", help="How to write it.")] = Format.text,
+    period: Annotated[
+        str, typer.Option("--period", help="Which steps count: auto, steady, all, or a range like 3-7.")
+    ] = "auto",
+    target: Annotated[
+        str, typer.Option("--target", "-t", help="What the report is about, for those that need it.")
+    ] = "",
+    top: Annotated[int, typer.Option("--top", "-n", min=1, max=100_000, help="Rows of each table.")] = 20,
+) -> None:
+    """Answer one question about a trace."""
+    from neuron_explorer.analysis.answer import Ask, quarantined
+    from neuron_explorer.analysis.questions import ask, questions
+    from neuron_explorer.analysis.render_answer import render
+    from neuron_explorer.trace.store import load
+
+    known = questions()
+    if name == "list":
+        width = max(map(len, known))
+        print("\n".join(f"{n:<{width}}  {question.question}" for n, question in known.items()))
+        return
+    if name not in known:
+        raise typer.BadParameter(_unknown(name, list(known)), param_hint="NAME")
+    if trace is None:
+        raise typer.BadParameter("a trace is needed.", param_hint="TRACE")
+    with load(trace) as opened:
+        try:
+            answer = ask(opened, name, Ask(period=period, top=top, target=target))
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        print(render(answer, format.value, quarantined(opened)), end="")
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    from neuron_explorer.trace.sniff import printable
+
+    near = get_close_matches(name, known, n=1)
+    return f"there is no report {printable(name)!s}" + (
+        f"; did you mean {near[0]}?" if near else f"; they are: {', '.join(known)}."
+    )
