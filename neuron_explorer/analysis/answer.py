@@ -133,7 +133,8 @@ class Question:
 
     ``question``: it in words. ``method``: how the figures come about, in Markdown. ``tables``: every
     table that an answer may hold. ``target``: what ``Ask.target`` means, "" for questions without
-    one. ``answer``: raises ValueError for an ``Ask`` that makes no sense on this trace.
+    one; ``needs_target``: whether there is no answer without it. ``answer``: raises ValueError for an
+    ``Ask`` that makes no sense on this trace.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Question:
     tables: tuple[TableKind, ...]
     answer: Callable[[Trace, Ask], Answer]
     target: str = ""
+    needs_target: bool = False
 
 
 def fill(
@@ -168,14 +170,17 @@ def place(file: str | None, line: int | None) -> str:
 
 def unless_observed(trace: Trace, capability: str, what: str, how: str = "") -> tuple[Missing, ...]:
     """What is missing because the recording could not observe ``capability``; nothing where it could."""
-    known = trace.meta.capabilities.get(capability)
-    if known is not None and known.observed:
+    known = trace.metadata.get("capabilities")
+    entry = known.get(capability) if isinstance(known, dict) else None
+    if isinstance(entry, dict) and entry.get("observed"):
         return ()
-    reason = known.reason if known is not None and known.reason else "the recording does not say that it looked"
+    said = entry.get("reason") if isinstance(entry, dict) else ""
+    reason = said if isinstance(said, str) and said else "the recording does not say that it looked"
     return (Missing(what, plain(reason, 400), how),)
 
 
 def quarantined(trace: Trace) -> int:
     """Rows whose times are impossible: counted when the trace was made, never used."""
-    number = trace.meta.counts.get("quarantined")
+    counts = trace.metadata.get("counts")
+    number = counts.get("quarantined") if isinstance(counts, dict) else 0
     return number if isinstance(number, int) and number > 0 else 0

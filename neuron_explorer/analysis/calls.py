@@ -57,7 +57,7 @@ class Calls:
 
     ``group``: position in ``groups``. ``parent``: position of the enclosing event, -1 at the
     top. ``duration``: ns of the host, 0 where the end was not seen. ``step``: -1 outside any
-    step. ``steady``: in a steady step. ``left_out``: events beyond ``MOST_GROUPS``.
+    step. ``steady``: in a steady step. ``id``: of the event. ``left_out``: events beyond ``MOST_GROUPS``.
     """
 
     groups: tuple[Group, ...]
@@ -67,6 +67,7 @@ class Calls:
     start: np.ndarray
     step: np.ndarray
     steady: np.ndarray
+    id: np.ndarray
     left_out: int = 0
 
     def __len__(self) -> int:
@@ -147,15 +148,15 @@ def load_calls(trace: Trace, selection: Selection) -> Calls:
     kept = known[group] == arrays["h"] if len(known) else np.zeros(0, bool)
     ids, parents = arrays["id"][kept], arrays["parent"][kept]
     return Calls(
-        groups, group[kept], _positions(ids, parents), arrays["duration"][kept], arrays["start"][kept],
-        arrays["step"][kept], steady[kept], int((~kept).sum()),
+        groups, group[kept], positions(ids, parents), arrays["duration"][kept], arrays["start"][kept],
+        arrays["step"][kept], steady[kept], ids, int((~kept).sum()),
     )  # fmt: skip
 
 
-def _positions(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def positions(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Where each wanted id is; -1 where it is not."""
     if not len(ids):
-        return np.zeros(0, np.int64)
+        return np.full(len(wanted), -1, np.int64)
     order = np.argsort(ids, kind="stable")
     at = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
     found = order[at]

@@ -28,7 +28,8 @@ def tables_document() -> str:
     for question in questions().values():
         lines += ["", f"## {question.name}", "", question.question, "", question.method]
         if question.target:
-            lines += ["", f"`--target`: {question.target}"]
+            needed = "needed" if question.needs_target else "optional"
+            lines += ["", f"`--target` ({needed}): {question.target}"]
         for table in question.tables:
             lines += ["", *_table(table)]
     return "\n".join(lines) + "\n"

@@ -92,7 +92,23 @@ def work_of(
 
     What the host computes, and copies between it and the device, are left out.
     """
-    costs = [_cost(g) for g in calls.groups]
+    costs = costs_of(calls)
+    first = counting(calls, costs, metadata)
+    if within is not None:
+        first &= within
+    number = np.bincount(calls.group[first], minlength=len(calls.groups))
+    duration = np.zeros(len(calls.groups), np.float64)
+    np.add.at(duration, calls.group[first], calls.duration[first])
+    return _sums(calls, costs, number, duration, selection)
+
+
+def costs_of(calls: Calls) -> list[Cost | None]:
+    """The cost of one call of each group."""
+    return [_cost(g) for g in calls.groups]
+
+
+def counting(calls: Calls, costs: list[Cost | None], metadata: Mapping[str, Any]) -> np.ndarray:
+    """The events that count, each for all that it encloses."""
     operator = calls.where([g.kind in _OPERATORS for g in calls.groups])
     across = calls.where([g.kind == "copy" and not g.name.startswith("neuron::") for g in calls.groups])
     operator &= ~(across | calls.encloses(across))
@@ -104,13 +120,7 @@ def work_of(
     launches = calls.where([g.kind == "launch" for g in calls.groups])
     first |= launches & ~calls.encloses(first)
     # Last, so that what the host computes still answers for the composites around it.
-    first &= on_device(calls, metadata)
-    if within is not None:
-        first &= within
-    number = np.bincount(calls.group[first], minlength=len(calls.groups))
-    duration = np.zeros(len(calls.groups), np.float64)
-    np.add.at(duration, calls.group[first], calls.duration[first])
-    return _sums(calls, costs, number, duration, selection)
+    return first & on_device(calls, metadata)
 
 
 def _cost(group: Group) -> Cost | None:
