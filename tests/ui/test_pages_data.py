@@ -8,6 +8,7 @@ import pytest
 
 from neuron_explorer.trace.store import load
 from neuron_explorer.ui.app import draw
+from neuron_explorer.ui.components.bottleneck_table import filter_model, table_view
 from neuron_explorer.ui.components.breakdown import breakdown_card
 from neuron_explorer.ui.components.source_panel import source_lines
 from neuron_explorer.ui.components.step_chart import MOST_BARS, merged_steps, step_figure
@@ -37,11 +38,11 @@ def test_bottlenecks_by(usual):
     for by in ("line", "op", "op_shape", "module"):
         data = bottlenecks.data(usual, {"by": by})
         assert data.table.rows
-        columns, rows = bottlenecks.table_view(data, "abc")
+        columns, rows = table_view(data.view, data.table, "abc")
         fields = {c["field"] for c in columns}
         assert all(fields - {"show"} <= set(row) for row in rows)
         assert all(row.get("timeline", "/t/abc/timeline").startswith("/t/abc/timeline") for row in rows)
-    assert bottlenecks.data(usual, {"by": "nonsense", "phase": "x", "period": "y"}).by == "line"
+    assert bottlenecks.data(usual, {"by": "nonsense", "phase": "x", "period": "y"}).view.by == "line"
 
 
 def test_one_phase(usual):
@@ -51,7 +52,7 @@ def test_one_phase(usual):
 
 def test_values_are_in_the_unit_of_their_header(usual):
     data = bottlenecks.data(usual, {"by": "op"})
-    columns, rows = bottlenecks.table_view(data, "abc")
+    columns, rows = table_view(data.view, data.table, "abc")
     header = next(c["headerName"] for c in columns if c["field"] == "self")
     assert header == "self a step, µs"
     row = next(r for r in rows if r["name"] == "aten::add_")
@@ -176,9 +177,9 @@ def test_a_bar_without_time_says_so(traces):
 
 
 def test_column_filters_from_a_link():
-    assert bottlenecks._filter_model('{"name":{"filter":"mm"}}') == {"name": {"filter": "mm"}}
+    assert filter_model('{"name":{"filter":"mm"}}') == {"name": {"filter": "mm"}}
     for odd in ("", "[1]", "nonsense", "[" * 5000, "null"):
-        assert bottlenecks._filter_model(odd) == {}
+        assert filter_model(odd) == {}
 
 
 def test_trace_ids_do_not_change_with_a_restart(traces):

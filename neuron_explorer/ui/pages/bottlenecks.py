@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from dash import ClientsideFunction, Input, Output, State, html
 
 from neuron_explorer.analysis import bottlenecks as analysis
-from neuron_explorer.analysis import quantity as q
-from neuron_explorer.analysis.bottlenecks import Row, Table
+from neuron_explorer.analysis.bottlenecks import Table
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.selection import Selection, in_phase, select
-from neuron_explorer.analysis.shapes import dtype_text, shape_text
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.trace.schema import PHASES
 from neuron_explorer.ui.cache import cached
-from neuron_explorer.ui.components import grid as g
-from neuron_explorer.ui.components.card import note, segmented
-from neuron_explorer.ui.components.cost_table import REASONS
+from neuron_explorer.ui.components.bottleneck_table import GRID, table_card, table_tools
+from neuron_explorer.ui.components.bottleneck_views import KEYS, ROWS, View, view_of, view_switch
+from neuron_explorer.ui.components.card import segmented
 from neuron_explorer.ui.components.line_panel import ops_table
-from neuron_explorer.ui.components.links import line_url, place, source_url, timeline_url
-from neuron_explorer.ui.components.period import in_address, period_filter, period_of
+from neuron_explorer.ui.components.links import place, source_url, timeline_url
+from neuron_explorer.ui.components.period import period_filter, period_of
 from neuron_explorer.ui.components.source_panel import source_context
 from neuron_explorer.ui.page import Page, Search, page_url, parse_search, trace_id_of
-from neuron_explorer.ui.shell import field
 
 if TYPE_CHECKING:
     import dash
@@ -33,26 +29,20 @@ if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
     from neuron_explorer.ui.registry import Registry
 
-TABS: Final = (("line", "Lines"), ("op", "Operators"), ("op_shape", "With shapes"), ("module", "Modules"))
 _BY: Final = {
     "line": analysis.by_line,
     "op": analysis.by_op,
     "op_shape": analysis.by_op_and_shape,
     "module": analysis.by_module,
 }
-GRID: Final = "bottleneck-grid"
-DEFAULT_SORT: Final = "self:desc"
 
 
 @dataclass(frozen=True)
 class BottleneckData:
-    """What the page shows: the table, and the state that chose it."""
+    """What the page shows, and the state that chose it."""
 
-    by: str
-    period: str
-    phase: str
+    view: View
     table: Table
-    steady: bool
 
 
 @dataclass(frozen=True)
@@ -66,13 +56,8 @@ class LineData:
 
 def data(trace: Trace, search: Search) -> BottleneckData:
     """The page's data. Unknown values in the query fall back to the defaults."""
-    by = search.get("by", "line")
-    by = by if by in _BY else "line"
-    period = period_of(trace, search)
-    phase = search.get("phase", "")
-    phase = phase if phase in PHASES else ""
-    table = cached(trace, _table, by, period, phase)
-    return BottleneckData(by, period, phase, table, cached(trace, select, "auto").period == "steady")
+    view = view_of(search, period_of(trace, search))
+    return BottleneckData(view, cached(trace, _table, view.by, view.period, view.phase))
 
 
 def _selection(trace: Trace, period: str, phase: str) -> Selection:
@@ -91,9 +76,8 @@ def line_data(trace: Trace, search: Search) -> LineData | None:
     file, line = search.get("file", ""), search.get("line", "")
     if not file or not line.isascii() or not line.isdigit() or len(line) > 9:
         return None
-    period = period_of(trace, search)
-    table = cached(trace, _line_table, file, int(line), period, data(trace, search).phase)
-    return LineData(file, int(line), table)
+    view = view_of(search, period_of(trace, search))
+    return LineData(file, int(line), cached(trace, _line_table, file, int(line), view.period, view.phase))
 
 
 def _line_table(trace: Trace, file: str, line: int, period: str, phase: str) -> Table:
@@ -103,46 +87,20 @@ def _line_table(trace: Trace, file: str, line: int, period: str, phase: str) -> 
 def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     """Draw it."""
     d = data(trace, search)
-    state = {"period": in_address(d.period), "phase": d.phase}
-    tabs = [(name, page_url(trace_id, "/bottlenecks", {"by": key, **state}), key == d.by) for key, name in TABS]
-    columns, rows = table_view(d, trace_id)
     return html.Div(
         [
             html.H1("Bottlenecks", className="visually-hidden"),
             html.Div(
                 [
-                    segmented("Rows by", tabs, keep="q file line"),
-                    *_filters(d, trace, trace_id),
-                    html.Div(
-                        [
-                            html.Div(
-                                id="bottleneck-filter",
-                                **field("filter", "Filter rows", value=search.get("q", "")[:200], **{"for": GRID}),
-                            ),
-                            g.csv_button(GRID, f"bottlenecks-{d.by}"),
-                            g.markdown_button(GRID),
-                        ],
-                        className="toolbar-end",
-                    ),
+                    *view_switch(d.view, trace_id),
+                    *_filters(d.view, trace, trace_id),
+                    html.Div(table_tools(d.view, search), className="toolbar-end"),
                 ],
                 className="toolbar",
             ),
             html.Div(
                 [
-                    html.Section(
-                        [
-                            html.Div(
-                                g.grid(
-                                    GRID, columns, rows, sort=search.get("sort") or DEFAULT_SORT,
-                                    filter_model=_filter_model(search.get("filter", "")),
-                                    quick_filter=search.get("q", ""),
-                                ),
-                                className="grid-box",
-                            ),
-                            note(*_notes(d)),
-                        ],
-                        className="card grid-card grid-card-short" if g.is_short(rows) else "card grid-card",
-                    ),
+                    table_card(d.view, d.table, trace_id, search),
                     html.Aside(
                         panel(trace_id, trace, search), id="bottleneck-panel", className="side-panel",
                         **{"aria-label": "Source line"},
@@ -155,143 +113,20 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     )  # fmt: skip
 
 
-def _filters(d: BottleneckData, trace: Trace, trace_id: str) -> list[Any]:
-    def url(**change: str) -> str:
-        state = {"by": d.by, "period": in_address(d.period), "phase": d.phase, **change}
-        return page_url(trace_id, "/bottlenecks", state)
-
-    phases = [("All phases", url(phase=""), not d.phase)]
-    phases += [(phase.capitalize(), url(phase=phase), d.phase == phase) for phase in PHASES if phase != "recompute"]
-    if d.phase == "recompute":
-        phases.append(("Recompute", url(phase="recompute"), True))
-    items: list[Any] = [segmented("Phase", phases, keep="q sort filter file line")]
-    items += period_filter(trace, d.period, lambda other: url(period=other), keep="q sort filter file line")
-    return items
-
-
-def _notes(d: BottleneckData) -> list[str]:
-    selection = d.table.selection
-    said = [f"{selection.time.name.capitalize()}; share of {selection.whole_text}. "]
-    said += [f"{text[:1].upper()}{text[1:]}. " for text in d.table.notes]
-    hidden = d.table.total_rows - min(len(d.table.rows), g.MOST_ROWS)
-    if hidden > 0:
-        shown_ns = sum(row.self_ns for row in d.table.rows[: g.MOST_ROWS])
-        part = 1 - shown_ns / d.table.self_ns if d.table.self_ns else 0.0
-        said.append(f"{q.plural(hidden, 'smaller row')} with {q.share(part)} of the self time not shown. ")
-    ended = sum(row.without_end for row in d.table.rows)
-    if ended:
-        said.append(f"{q.plural(ended, 'event')} without an end counted, but without time. ")
-    return said
-
-
-def _filter_model(text: str) -> dict[str, Any]:
-    """The grid's column filters as the URL holds them; anything odd is no filter."""
-    try:
-        model = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return {}
-    return model if isinstance(model, dict) else {}
-
-
-def table_view(d: BottleneckData, trace_id: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Column definitions and rows for the grid."""
-    rows = d.table.rows[: g.MOST_ROWS]
-    per_step = d.table.selection.steps > 0
-    steps = max(d.table.selection.steps, 1)
-    size, unit = g.time_unit([row.total_ns / steps for row in rows] + [row.self_ns / steps for row in rows])
-    median_size, median_unit = g.time_unit([row.median_ns for row in rows])
-    a_step = " a step" if per_step else ""
-    calls_digits = 0 if all(row.calls % steps == 0 and row.launches % steps == 0 for row in rows) else 1
-    costs = [
-        g.number_column("self", f"self{a_step}, {unit}", 3, "Time outside nested events", width=112),
-        g.share_column(tip=f"Self time over {d.table.selection.whole_text}"),
-        g.number_column("total", f"total{a_step}, {unit}", 3, _TOTAL_TIPS[d.by], width=96),
-        g.number_column("launches", f"launches{a_step}", calls_digits,
-                        "Operators not called by another operator", width=88),
-        g.number_column("calls", f"calls{a_step}", calls_digits, "Events, nested ones included", width=80),
-    ]  # fmt: skip
-    median = g.number_column("median", f"median, {median_unit}", 3, "Median duration of one event", width=88)
-    module = g.text_column("module", "module", width=140)
-    kernel = []
-    if any(row.kernel for row in rows):
-        tip = "The function that the program registered as the operator's kernel"
-        kernel = [g.link_column("kernel", "kernel_href", "kernel", width=150, headerTooltip=tip)]
-    phase = g.text_column("phase", "phase", width=90, cellClass="", headerTooltip="The phase of most of the events")
-    show = {
-        "field": "show", "headerName": g.LINKS, "cellRenderer": "NxLink", "cellRendererParams": {"link": "timeline"},
-        "width": 96, "sortable": False, "filter": False, "resizable": False,
-    }  # fmt: skip
-    columns = {
-        "line": [
-            g.link_column("place", "href", "line", width=140, pinned="left", tooltipField="file"),
-            g.text_column("code", "code", flex=1, minWidth=240),
-            *costs, median, module, phase, g.text_column("function", "function", width=140), show,
-        ],
-        "op": [
-            g.text_column("name", "operator", flex=1, minWidth=220),
-            *costs, median, phase, module, *kernel, show,
-        ],
-        "op_shape": [
-            g.text_column("name", "operator", width=200, minWidth=160, pinned="left"),
-            g.text_column("shapes", "shapes", width=240, flex=1, minWidth=160),
-            g.text_column("dtypes", "dtypes", width=100),
-            *costs, median, phase, *kernel, show,
-        ],
-        "module": [
-            g.text_column("module", "module", flex=1, minWidth=220),
-            *costs, phase, show,
-        ],
-    }[d.by]  # fmt: skip
-    return columns, [_row(row, d, trace_id, size, median_size, steps) for row in rows]
-
-
-_TOTAL_TIPS: Final = {
-    "line": "Events that are outermost on their line: nesting counts once",
-    "op": "With nested events; a nested call of the same operator counts again",
-    "op_shape": "With nested events; a nested call of the same operator counts again",
-    "module": "Self time of the module and of the modules in it",
-}
-
-
-def _row(row: Row, d: BottleneckData, trace_id: str, size: int, median_size: int, steps: int) -> dict[str, Any]:
-    period = in_address(d.period)
-    values: dict[str, Any] = {
-        "self": row.self_ns / steps / size,
-        "share": row.share * 100,
-        "total": row.total_ns / steps / size,
-        "launches": row.launches / steps,
-        "calls": row.calls / steps,
-        "median": g.in_unit(row.median_ns, median_size),
-        "phase": row.phase,
-        "module": plain(row.module, 200),
-        "show": "timeline",
-    }
-    if d.by == "line":
-        if row.file:
-            values.update(
-                place=place(row.file, row.line),
-                file=f"{plain(row.file)}:{row.line}",
-                href=line_url(trace_id, row.file, row.line, period),
-                code=plain(row.code),
-                function=plain(row.function),
-                timeline=timeline_url(trace_id, file=row.file, line=str(row.line)),
-            )
-        else:
-            values.update(place=REASONS.get(row.attribution, "no line"), file=row.attribution, code="", show="")
-    elif d.by == "module":
-        values["module"] = plain(row.module, 200) or "(outside any module)"
-        values.update(timeline=timeline_url(trace_id, module=row.module), show="timeline" if row.module else "")
-    else:
-        values.update(
-            name=plain(row.name), shapes=plain(shape_text(row.shapes), 400), dtypes=plain(dtype_text(row.dtypes)),
-            timeline=timeline_url(trace_id, op=row.name),
-        )  # fmt: skip
-        if row.kernel is not None:
-            values.update(
-                kernel=place(row.kernel.file, row.kernel.line),
-                kernel_href=source_url(trace_id, row.kernel.file, row.kernel.line, period),
-            )
-    return values
+def _filters(view: View, trace: Trace, trace_id: str) -> list[Any]:
+    rows = [(name, view.url(trace_id, by=key), key == view.by) for key, name in ROWS]
+    phases = [("All phases", view.url(trace_id, phase=""), not view.phase)]
+    phases += [
+        (phase.capitalize(), view.url(trace_id, phase=phase), view.phase == phase)
+        for phase in PHASES
+        if phase != "recompute" or view.phase == phase
+    ]
+    keep = "q sort filter file line"
+    return [
+        segmented("Rows by", rows, keep="q file line"),
+        segmented("Phase", phases, keep=keep),
+        *period_filter(trace, view.period, lambda other: view.url(trace_id, period=other), keep=keep),
+    ]
 
 
 def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
@@ -362,6 +197,6 @@ PAGE = Page(
     layout=layout,
     data=data,
     register=register,
-    follows=("by", "period", "phase"),
+    follows=KEYS,
     wide=True,
 )
