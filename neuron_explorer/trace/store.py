@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +25,8 @@ from ..errors import BadTraceError
 from . import meta as metadata_module
 from . import query, schema
 from .sniff import printable, refuse_unless_parquet
-from .write import default_value
+from .top_level import TopLevel
+from .write import default_value, integers
 
 if TYPE_CHECKING:
     import duckdb
@@ -152,10 +153,11 @@ class Trace:
         ]
         parts: list[pa.Table] = []
         rows = 0
+        read = self._reader(dict.fromkeys(needed))
         for group, low in self._event_groups:
             if window and low is not None and low >= window[1]:
                 break
-            part = _filtered(self._read_group(group, dict.fromkeys(needed)), keep, window).select(wanted)
+            part = _filtered(read(group), keep, window).select(wanted)
             parts.append(part if limit is None else part.slice(0, limit - rows))
             rows += parts[-1].num_rows
             if limit is not None and rows >= limit:
@@ -187,8 +189,9 @@ class Trace:
 
     def groups(self) -> Iterator[pa.Table]:
         """The whole file, tables and events, every column of the schema, one row group at a time."""
+        read = self._reader(schema.COLUMN_NAMES)
         for group in range(self._footer.num_row_groups):
-            yield self._read_group(group, schema.COLUMN_NAMES)
+            yield read(group)
 
     def stack(self, frame_id: int) -> tuple[Frame, ...]:
         """The Python stack whose innermost frame is ``frame_id``, innermost first."""
@@ -202,6 +205,13 @@ class Trace:
             current, frame = table[current]
             frames.append(frame)
         return tuple(frames)
+
+    def frames(self) -> pa.Table:
+        """The calling-context tree, a row per frame: id, parent (-1 at the top), file, line, function, and
+        attribution ("stack" of the user's own code, "library_frame" outside torch, null for the rest).
+        """
+        names = ("kind", "id", "parent", "file", "line", "function", "attribution")
+        return self._tables(names, "frame").drop_columns(["kind"])
 
     def source(self, file: str) -> str | None:
         """The text of ``file`` as it is stored in the trace; None when it is not."""
@@ -249,6 +259,21 @@ class Trace:
         parts = [p.filter(pc.equal(p["kind"].cast(pa.string()), kind)) for p in parts]
         return pa.concat_tables(parts) if parts else schema.arrow_schema().empty_table().select(list(columns))
 
+    def _reader(self, columns: Iterable[str]) -> Callable[[int], pa.Table]:
+        """Reads row groups, asked for from the first with events on; works out what the file does not hold."""
+        names = list(columns)
+        if "top_level" not in names or "top_level" in self._columns:
+            return lambda group: self._read_group(group, names)
+        needed = ("kind", "name", "start", "id", "parent")
+        seen = TopLevel()
+
+        def read(group: int) -> pa.Table:
+            table = self._read_group(group, dict.fromkeys([*names, *needed]))
+            top = seen.column(*(_one_chunk(table[n]) for n in needed))
+            return table.set_column(names.index("top_level"), "top_level", integers(top, "bool")).select(names)
+
+        return read
+
     def _read_group(self, group: int, columns: Iterable[str]) -> pa.Table:
         names = list(columns)
         present = [n for n in names if n in self._columns]
@@ -259,6 +284,11 @@ class Trace:
             return pa.table({n: _conform(table, n) for n in names})
         except (pa.ArrowException, OSError, ValueError) as error:
             raise BadTraceError(f"{printable(self.path)} is damaged: {_first_line(error)}.") from None
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    array = column.unify_dictionaries().combine_chunks()
+    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
 
 
 def _conform(table: pa.Table, name: str) -> Any:
