@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neuron_explorer.analysis.compile_events import IS_PHASE
+from neuron_explorer.analysis.filters import HOST
 from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, lanes
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ _DEEPEST: Final = 10_000
 class CompileTime:
     """Where a thread compiled. ``free``: intervals in ns, disjoint and sorted, in which it ran nothing else.
 
-    ``around``: kind, name and phase of an operator that holds a compilation, and the ns it loses.
+    ``around``: kind, name, phase and device of an operator that holds a compilation, and the ns it loses.
     ``compilations``: how many.
     """
 
     free: list[tuple[int, int]]
-    around: tuple[tuple[str, str, str, int], ...]
+    around: tuple[tuple[str, str, str, str, int], ...]
     compilations: int
 
 
@@ -67,7 +68,7 @@ def _compile_lanes(trace: Trace, selection: Selection, lane: int) -> str:
     """The compile lanes of the thread; all of the process where no thread ran operators (an imported log)."""
     table = lanes(trace.metadata)
     thread = next((x.get("os_thread") for x in table if x["lane"] == lane), None)
-    every = [x for x in table if x.get("kind") == "compile" and x.get("process") == selection.process]
+    every = [x for x in table if x.get("kind") == "compile" and selection.owns(x)]
     mine = [int(x["lane"]) for x in every if lane < 0 or (thread is not None and x.get("os_thread") == thread)]
     return f"lane IN ({', '.join(map(str, mine))})" if mine else ""
 
@@ -131,11 +132,12 @@ def _holder(events: _Events, start: int) -> int:
     return -1
 
 
-def _named(trace: Trace, holders: dict[int, int]) -> tuple[tuple[str, str, str, int], ...]:
+def _named(trace: Trace, holders: dict[int, int]) -> tuple[tuple[str, str, str, str, int], ...]:
     if not holders:
         return ()
     rows: list[dict[str, Any]] = trace.sql_arrow(
-        "SELECT id, kind, coalesce(name, '') AS name, coalesce(phase, 'other') AS phase FROM events "
+        "SELECT id, kind, coalesce(name, '') AS name, coalesce(phase, 'other') AS phase, "
+        f"coalesce(device, '{HOST}') AS device FROM events "
         f"WHERE id IN ({', '.join(map(str, holders))})"
     ).to_pylist()
-    return tuple((r["kind"], r["name"], r["phase"], holders[r["id"]]) for r in rows)
+    return tuple((r["kind"], r["name"], r["phase"], r["device"], holders[r["id"]]) for r in rows)

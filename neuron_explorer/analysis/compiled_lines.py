@@ -185,7 +185,7 @@ def _compiling(
             x["lane"]
             for x in table
             if x.get("kind") == "compile"
-            and x.get("process") == selection.process
+            and selection.owns(x)
             and x.get("os_thread") == threads.get(number)
         ]
         if not mine:

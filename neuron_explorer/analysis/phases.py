@@ -4,15 +4,19 @@ At every moment of a step the innermost event of the main thread decides the par
 operator's phase, or waiting for data, for the device, for a collective. Where no operator
 runs, the time is Python between operators; what the garbage collector or a backward
 thread did meanwhile is named. Events that no operator explains (ranges) count as Python.
+
+With filters of phase or device, what they leave out is one part, so that the parts still add up to
+the step; Python between operators has neither and is left out. Of several ranks the parts are sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis.compile_time import compile_time
+from neuron_explorer.analysis.filters import HOST
 from neuron_explorer.analysis.selection import ENGINE_CALLS, WORK_KINDS, Selection, kinds_sql, lanes, select
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ _PARTS: Final = (
     ("data_wait", "data wait", "data_wait"),
     ("gc", "garbage collector", "host"),
     ("python", "Python between ops", "idle"),
+    ("left_out", "left out by the filters", "idle"),
 )
 PART_LABELS: Final = {key: label for key, label, _ in _PARTS}
 
@@ -40,6 +45,7 @@ _COMPILE_KINDS: Final = ("compile", "recompile")
 _EXPLAINING: Final = (*WORK_KINDS, "data_wait", *_COMPILE_KINDS)
 
 _PHASE: Final = f"CASE WHEN {ENGINE_CALLS} THEN 'backward' ELSE coalesce(phase, 'other') END"
+_DEVICE: Final = f"coalesce(device, '{HOST}')"
 
 Interval = tuple[int, int]
 
@@ -82,44 +88,53 @@ class Breakdown:
 def time_by_phase(trace: Trace, period: str = "auto", selection: Selection | None = None) -> Breakdown:
     """Break the selected steps (or the whole run) into parts that add up."""
     sel = selection or select(trace, period)
+    ranks = sorted({rank for rank, _ in sel.places})
+    if len(ranks) > 1:
+        return _together(sel, [each for rank in ranks for each in _of_rank(trace, sel, rank)])
     lane = -1 if sel.main_lane is None else int(sel.main_lane)
     on_main = f"lane = {lane}" + (f" AND {sel.steps_sql}" if sel.steps_sql else "")
     rows = trace.sql_arrow(
-        f'SELECT kind, {_PHASE} AS phase, CAST(sum(greatest("self", 0)) AS BIGINT) AS ns, '
+        f'SELECT kind, {_PHASE} AS phase, {_DEVICE} AS device, CAST(sum(greatest("self", 0)) AS BIGINT) AS ns, '
         f"count(*) AS n FROM events WHERE {on_main} AND {kinds_sql(_EXPLAINING)} GROUP BY ALL"
     ).to_pylist()
     ns: dict[str, int] = {}
     events: dict[str, int] = {}
+    waiting = _part(sel, "data_wait", "other")
     for row in rows:
-        key = _key(row["kind"], row["phase"])
+        key = _part(sel, _key(row["kind"], row["phase"]), row["phase"], row["device"])
         ns[key] = ns.get(key, 0) + row["ns"]
         events[key] = events.get(key, 0) + row["n"]
-    for key, inside in _inside_data_wait(trace, on_main).items():
-        ns[key] = ns.get(key, 0) - inside
-        ns["data_wait"] = ns.get("data_wait", 0) + inside
+    for row in _inside_data_wait(trace, on_main):
+        key = _part(sel, _key(row["kind"], row["phase"]), row["phase"], row["device"])
+        ns[key] = ns.get(key, 0) - row["ns"]
+        ns[waiting] = ns.get(waiting, 0) + row["ns"]
     compiled = compile_time(trace, sel, lane)
     if compiled.compilations:
-        ns["compile"] = ns.get("compile", 0) + _length(compiled.free)
-        events["compile"] = events.get("compile", 0) + compiled.compilations
-        for kind, name, phase, taken in compiled.around:
-            key = _key(kind, "backward" if name.startswith("autograd::engine::") else phase)
+        compiling = _part(sel, "compile", "other")
+        ns[compiling] = ns.get(compiling, 0) + _length(compiled.free)
+        events[compiling] = events.get(compiling, 0) + compiled.compilations
+        for kind, name, phase, device, taken in compiled.around:
+            phase = "backward" if name.startswith("autograd::engine::") else phase
+            key = _part(sel, _key(kind, phase), phase, device)
             ns[key] = max(ns.get(key, 0) - taken, 0)
     whole = sel.whole_ns
     notes = []
     left = whole - sum(ns.values())
     if left > 0:
         beside, numbers = _beside(trace, sel, lane, compiled.free)
-        for key, overlap in beside.items():
+        for name, overlap in beside.items():
             taken = min(overlap, left)
             if taken > 0:
+                key = _part(sel, name, "other" if name == "gc" else name)
                 ns[key] = ns.get(key, 0) + taken
-                events[key] = events.get(key, 0) + numbers[key]
+                events[key] = events.get(key, 0) + numbers[name]
                 left -= taken
     if left < 0:
         notes.append("events reach over the end of their step, so the parts are scaled to the step")
         ns = _scaled(ns, whole)
         left = 0
-    ns["python"] = left
+    rest = "left_out" if sel.parts_sql else "python"
+    ns[rest] = ns.get(rest, 0) + left
     parts = tuple(
         Part(key, label, category, ns[key], events.get(key, 0))
         for key, label, category in _PARTS
@@ -127,6 +142,39 @@ def time_by_phase(trace: Trace, period: str = "auto", selection: Selection | Non
     )
     others, outside = _elsewhere(trace, sel, lane)
     return Breakdown(parts, whole, sel.steps, sel, others, outside[0], outside[1], "; ".join(notes))
+
+
+def _of_rank(trace: Trace, sel: Selection, rank: int) -> list[Breakdown]:
+    """One rank's parts; none where the rank has none of the steps."""
+    try:
+        return [time_by_phase(trace, selection=select(trace, replace(sel.chosen, rank=rank)))]
+    except ValueError:
+        return []
+
+
+def _together(sel: Selection, found: list[Breakdown]) -> Breakdown:
+    """Sums over the ranks."""
+    sums: dict[str, Part] = {}
+    for part in (part for each in found for part in each.parts):
+        before = sums.get(part.key, replace(part, ns=0, events=0))
+        sums[part.key] = replace(part, ns=before.ns + part.ns, events=before.events + part.events)
+    return Breakdown(
+        tuple(sums[key] for key, _, _ in _PARTS if key in sums),
+        sum(each.total_ns for each in found),
+        sum(each.steps for each in found),
+        sel,
+        sum(each.other_threads_ns for each in found),
+        sum(each.outside_ns for each in found),
+        sum(each.outside_events for each in found),
+        "; ".join(dict.fromkeys(each.note for each in found if each.note)),
+    )
+
+
+def _part(sel: Selection, key: str, phase: str, device: str = HOST) -> str:
+    """The key of time of this phase on this device: one key of all that the filters leave out."""
+    chosen = sel.chosen
+    kept = (not chosen.phases or phase in chosen.phases) and chosen.device in ("", device)
+    return key if kept else "left_out"
 
 
 def _key(kind: str, phase: str) -> str:
@@ -147,22 +195,18 @@ def _scaled(ns: dict[str, int], whole: int) -> dict[str, int]:
     return scaled
 
 
-def _inside_data_wait(trace: Trace, on_main: str) -> dict[str, int]:
-    """Operator time inside data waits (a loader without workers): it is waiting, too."""
-    rows = trace.sql_arrow(
-        "SELECT e.kind AS kind, e.phase AS phase, "
+def _inside_data_wait(trace: Trace, on_main: str) -> list[dict[str, Any]]:
+    """Operator time inside data waits (a loader without workers), by kind, phase and device: it is waiting, too."""
+    rows: list[dict[str, Any]] = trace.sql_arrow(
+        "SELECT e.kind AS kind, e.phase AS phase, e.device AS device, "
         'CAST(sum(greatest(e."self", 0)) AS BIGINT) AS ns '
-        f'FROM (SELECT "start", kind, {_PHASE} AS phase, "self" FROM events '
+        f'FROM (SELECT "start", kind, {_PHASE} AS phase, {_DEVICE} AS device, "self" FROM events '
         f"WHERE {on_main} AND {kinds_sql(WORK_KINDS)}) e "
         f"ASOF JOIN (SELECT \"start\", duration FROM events WHERE {on_main} AND kind = 'data_wait' "
         'AND duration >= 0) w ON e."start" >= w."start" '
         'WHERE e."start" < w."start" + w.duration GROUP BY ALL'
     ).to_pylist()
-    inside: dict[str, int] = {}
-    for row in rows:
-        key = _key(row["kind"], row["phase"])
-        inside[key] = inside.get(key, 0) + row["ns"]
-    return inside
+    return rows
 
 
 def _beside(
@@ -178,7 +222,7 @@ def _beside(
             f"lane IN ({', '.join(map(str, other_lanes))}) AND kind = 'autograd'{picked} AND duration > 0",
         )
     collector_lanes = [
-        int(x["lane"]) for x in lanes(trace.metadata) if x.get("kind") == "gc" and x.get("process") == sel.process
+        int(x["lane"]) for x in lanes(trace.metadata) if x.get("kind") == "gc" and sel.owns(x)
     ]
     places = [*collector_lanes, lane]
     collector = _intervals(trace, f"lane IN ({', '.join(map(str, places))}) AND kind = 'gc'{picked} AND duration > 0")
@@ -246,6 +290,6 @@ def _elsewhere(trace: Trace, sel: Selection, lane: int) -> tuple[int, tuple[int,
         'CAST(coalesce(sum(greatest("self", 0)) FILTER (step < 0), 0) AS BIGINT) AS outside, '
         "count(*) FILTER (step < 0) AS n "
         f"FROM events WHERE {kinds_sql(WORK_KINDS)} AND lane IN "
-        f"({', '.join(map(str, sel.host_lanes)) or 'NULL'})"
+        f"({', '.join(map(str, sel.host_lanes)) or 'NULL'})" + (f" AND {sel.parts_sql}" if sel.parts_sql else "")
     ).to_pylist()[0]
     return row["beside"], (row["outside"], row["n"])

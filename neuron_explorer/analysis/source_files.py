@@ -80,7 +80,8 @@ def source_file(trace: Trace, file: str, selection: Selection, known: Table | No
 def line_marks(trace: Trace, file: str, selection: Selection) -> dict[int, Marks]:
     """What stands out on the lines of a file."""
     found: dict[int, dict[str, int]] = {}
-    process = "TRUE" if selection.process is None else f"process = {int(selection.process)}"
+    pids = [pid for _, pid in selection.places if pid is not None]
+    process = f"process IN ({', '.join(map(str, pids))})" if pids else "TRUE"
     kind = f"CASE WHEN {_READ} THEN 'sync' ELSE kind END" if _on_cpu(trace) else "kind"
     rows = trace.sql_arrow(
         f"SELECT line, {kind} AS what, left(CASE WHEN kind = 'copy' THEN detail END, 4096) AS detail, count(*) AS n, "

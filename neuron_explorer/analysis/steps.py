@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from neuron_explorer.analysis.selection import main_process, time_kind
+from neuron_explorer.analysis.filters import Filter
+from neuron_explorer.analysis.selection import main_processes, time_kind
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -47,28 +48,39 @@ class StepTimes:
     time: str
 
 
-def step_times(trace: Trace) -> StepTimes:
-    """The steps and the steady median. Step times are wall time of the host."""
+def step_times(trace: Trace, chosen: Filter | None = None) -> StepTimes:
+    """The steps and the steady median. Step times are wall time of the host.
+
+    ``chosen``: of its rank alone. Of several ranks each step is that of the slowest.
+    """
     info = trace.metadata.get("steps")
     info = info if isinstance(info, dict) else {}
-    process = main_process(trace)
-    where = "" if process is None else f" AND process = {int(process)}"
+    mains = main_processes(trace)
+    rank = chosen.rank if chosen is not None and chosen.rank in mains else None
+    pids = [pid for each, pid in mains.items() if pid is not None and rank in (None, each)]
+    where = f" AND process IN ({', '.join(map(str, pids))})" if pids else ""
+    if len(mains) > 1 and rank is not None:
+        where += f" AND rank = {int(rank)}"
     rows = trace.sql_arrow(
-        "SELECT step, \"start\", duration, coalesce(period, '') AS period FROM events "
+        "SELECT step, \"start\", duration, coalesce(period, '') AS period, rank FROM events "
         f"WHERE kind = 'step'{where} ORDER BY \"start\""
     ).to_pylist()
-    waits = dict(
-        zip(
-            *trace.sql_arrow(
-                "SELECT step, CAST(sum(duration) AS BIGINT) FROM events "
-                f"WHERE kind = 'data_wait' AND duration >= 0{where} GROUP BY step"
-            ).to_pydict().values(),
-            strict=True,
-        )
-    )  # fmt: skip
+    waited = trace.sql_arrow(
+        "SELECT step, rank, CAST(sum(duration) AS BIGINT) AS ns FROM events "
+        f"WHERE kind = 'data_wait' AND duration >= 0{where} GROUP BY step, rank"
+    ).to_pylist()
+    waits = {(r["step"], r["rank"]): int(r["ns"]) for r in waited}
     steps = tuple(
-        StepTime(r["step"], r["start"], r["duration"], r["period"], int(waits.get(r["step"], 0))) for r in rows
+        StepTime(r["step"], r["start"], r["duration"], r["period"], waits.get((r["step"], r["rank"]), 0)) for r in rows
     )
+    slowest = len(mains) > 1 and rank is None
+    if slowest:
+        by_step: dict[int, StepTime] = {}
+        for step in steps:
+            known = by_step.setdefault(step.step, step)
+            if step.duration > known.duration:
+                by_step[step.step] = step
+        steps = tuple(step for _, step in sorted(by_step.items()))
     steady = [s.duration for s in steps if s.period == "steady" and s.duration >= 0]
     enough = len(steady) >= ENOUGH_STEPS
     if not steps:
@@ -77,6 +89,8 @@ def step_times(trace: Trace) -> StepTimes:
         note = ""
     else:
         note = f"not enough steps: {len(steady)} steady, a median needs {ENOUGH_STEPS}"
+    if slowest and steps:
+        note = "; ".join(t for t in (note, "each step is that of the slowest rank") if t)
     return StepTimes(
         observed=bool(steps),
         rule=str(info.get("rule") or "none"),
