@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 LIMIT: Final = 5_000
 """Rows of a table; the rest is summed in ``Table.rest_*``."""
 
-_LINE_KINDS: Final = (*WORK_KINDS, "data_wait")
-_TOTAL_KINDS: Final = (*_LINE_KINDS, "range")
+LINE_KINDS: Final = (*WORK_KINDS, "data_wait")
+"""Kinds whose self time is a line's own: operators, and waiting for data."""
+_TOTAL_KINDS: Final = (*LINE_KINDS, "range")
 
 _SELF = 'CAST(coalesce(sum("self") FILTER ("self" >= 0), 0) AS BIGINT)'
 _OPS: Final = tuple(kind for kind in WORK_KINDS if kind != "autograd")
 _IS_OP: Final = f"({kinds_sql(_OPS)} AND NOT {ENGINE_CALLS})"
-_LAUNCHES: Final = f"count(*) FILTER ({_IS_OP} AND (parent < 0 OR caller IS NOT NULL))"
-_FROM: Final = (
+LAUNCHES: Final = f"count(*) FILTER ({_IS_OP} AND (parent < 0 OR caller IS NOT NULL))"
+"""Number of operators that no operator called; over ``WITH_CALLERS``."""
+WITH_CALLERS: Final = (
     f"events LEFT JOIN (SELECT DISTINCT id AS caller FROM events WHERE NOT {_IS_OP}) AS callers "
     "ON events.parent = callers.caller"
 )
@@ -104,11 +106,11 @@ def by_op(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection: 
     """A row per operator."""
     sel = selection or select(trace, period)
     sql = (
-        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, {_LAUNCHES} AS launches, "
+        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, {LAUNCHES} AS launches, "
         f"median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
         f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase, "
         f"list(DISTINCT module)[1:4096] AS modules, {_KERNEL} "
-        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name"
+        f"FROM {WITH_CALLERS} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name"
     )
     return _table(trace, "op", sel, sql, limit, lambda r: r["name"] or "")
 
@@ -120,10 +122,10 @@ def by_op_and_shape(
     sel = selection or select(trace, period)
     sql = (
         f"SELECT name, shapes, dtypes, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, "
-        f"{_LAUNCHES} AS launches, median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
+        f"{LAUNCHES} AS launches, median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
         f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase, "
         f"list(DISTINCT module)[1:4096] AS modules, {_KERNEL} "
-        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name, shapes, dtypes"
+        f"FROM {WITH_CALLERS} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name, shapes, dtypes"
     )
     return _table(
         trace, "op_shape", sel, sql, limit,
@@ -151,17 +153,17 @@ def by_line(
 
 
 def _line_sql(sel: Selection, where: str = "") -> str:
-    own = kinds_sql(_LINE_KINDS)
+    own = kinds_sql(LINE_KINDS)
     return (
         "SELECT file, CASE WHEN file IS NULL THEN -1 ELSE line END AS line, "
         "CASE WHEN file IS NULL THEN coalesce(attribution, '') ELSE '' END AS attribution, "
         f'CAST(coalesce(sum("self") FILTER ("self" >= 0 AND {own}), 0) AS BIGINT) AS self_ns, '
         "CAST(coalesce(sum(duration) FILTER (duration >= 0 AND outermost_on_line), 0) AS BIGINT) AS total_ns, "
-        f"count(*) FILTER ({own}) AS calls, {_LAUNCHES} AS launches, "
+        f"count(*) FILTER ({own}) AS calls, {LAUNCHES} AS launches, "
         "median(duration) FILTER (duration >= 0 AND outermost_on_line) AS median_ns, "
         f"count(*) FILTER (duration < 0 AND {own}) AS without_end, {_PHASE} AS phase, "
         "min(function) AS function, list(DISTINCT module)[1:4096] AS modules "
-        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(_TOTAL_KINDS)}{where} GROUP BY 1, 2, 3"
+        f"FROM {WITH_CALLERS} WHERE {sel.where} AND {kinds_sql(_TOTAL_KINDS)}{where} GROUP BY 1, 2, 3"
     )
 
 
@@ -212,11 +214,11 @@ def ops_on_line(
     """A row per operator that ran for one source line."""
     sel = selection or select(trace, period)
     sql = (
-        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, {_LAUNCHES} AS launches, "
+        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, {LAUNCHES} AS launches, "
         f"median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
         f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase, "
         "list(DISTINCT module)[1:4096] AS modules "
-        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(_LINE_KINDS)} AND file = ? AND line = ? GROUP BY name"
+        f"FROM {WITH_CALLERS} WHERE {sel.where} AND {kinds_sql(LINE_KINDS)} AND file = ? AND line = ? GROUP BY name"
     )
     return _table(trace, "op_on_line", sel, sql, limit, lambda r: r["name"] or "", (file, line))
 
@@ -235,9 +237,9 @@ def by_module(
     """
     sel = selection or select(trace, period)
     groups = trace.sql_arrow(
-        f"SELECT coalesce(module, '') AS module, {_SELF} AS self_ns, count(*) AS calls, {_LAUNCHES} AS launches, "
+        f"SELECT coalesce(module, '') AS module, {_SELF} AS self_ns, count(*) AS calls, {LAUNCHES} AS launches, "
         f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase "
-        f"FROM {_FROM} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY 1"
+        f"FROM {WITH_CALLERS} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY 1"
     ).to_pylist()
     own: dict[str, dict[str, Any]] = {}
     totals: dict[str, int] = {}
