@@ -59,7 +59,7 @@ TENSOR: Final = np.dtype(
         ("position", "<u2"),  # inside an argument that is a list of tensors
         ("storage", "<u8"),  # never 0; written last
         ("version", "<u8"),  # all ones: not versioned (inference mode)
-        ("reserved", "<u8"),
+        ("offset", "<u8"),  # of the tensor in its storage, in elements, plus one; 0: not known
     ]
 )
 HEADER: Final = struct.Struct("<4sHHIIqQ32x")  # magic, version, record size, thread, -, os thread, logical thread

@@ -17,7 +17,8 @@ def inputs_of(events_file: Path, first: int, last: int) -> dict[int, str]:
     """Record index → JSON for the records [first, last) of a thread; empty when not recorded.
 
     The JSON is an object whose ``tensors`` lists, per tensor, argument, position inside a list
-    argument, storage id, and version (null where tensors are not versioned).
+    argument, storage id, version (null where tensors are not versioned), and offset in the storage
+    in elements (null where it is not known).
     """
     path = events_file.with_suffix(".tensors")
     try:
@@ -32,9 +33,10 @@ def inputs_of(events_file: Path, first: int, last: int) -> dict[int, str]:
         return {}
     records = records[records["storage"] != 0]
     found: dict[int, list[list[int | None]]] = {}
-    for event, argument, position, storage, version, _ in records.tolist():
+    for event, argument, position, storage, version, offset in records.tolist():
         if first <= event < last:
-            entry = [argument, position, storage, None if version == _UNVERSIONED else version]
+            entry = [argument, position, storage, None if version == _UNVERSIONED else version,
+                     offset - 1 if offset else None]  # fmt: skip
             found.setdefault(event, []).append(entry)
     return {event: json.dumps({"tensors": tensors}, separators=(",", ":")) for event, tensors in found.items()}
 

@@ -454,9 +454,9 @@ def test_storage_and_version_of_inputs(recording):
         thread.op(f"op{i}", 10 * i, 10 * i + 5)
     tensors = np.zeros(60, spool.TENSOR)  # a tail that was never written
     for i in range(40):
-        tensors[i] = (i + i % 2, i % 3, 0, 1000 + i, (1 << 64) - 1 if i == 4 else i, 0)
+        tensors[i] = (i + i % 2, i % 3, 0, 1000 + i, (1 << 64) - 1 if i == 4 else i, 8 if i == 2 else 0)
     tensors.tofile(one.writers[0].directory / "t0.tensors")
     rows = {r["name"]: r["detail"] for r in one.rows("name detail")}
-    assert json.loads(rows["op2"]) == {"tensors": [[1, 0, 1001, 1], [2, 0, 1002, 2]]}
-    assert json.loads(rows["op4"]) == {"tensors": [[0, 0, 1003, 3], [1, 0, 1004, None]]}
+    assert json.loads(rows["op2"]) == {"tensors": [[1, 0, 1001, 1, None], [2, 0, 1002, 2, 7]]}
+    assert json.loads(rows["op4"]) == {"tensors": [[0, 0, 1003, 3, None], [1, 0, 1004, None, None]]}
     assert rows["op3"] is None

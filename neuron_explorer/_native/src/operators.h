@@ -107,7 +107,7 @@ static void record_tensors(Session* s, ThreadState* t, const at::RecordFunction&
     r->version = const_cast<c10::TensorImpl*>(impl)->is_inference()
                      ? ~0ull
                      : const_cast<c10::TensorImpl*>(impl)->version_counter().current_version();
-    r->pad = 0;
+    r->offset = impl->has_symbolic_sizes_strides() ? 0 : static_cast<uint64_t>(impl->storage_offset()) + 1;
     r->storage = reinterpret_cast<uint64_t>(impl->unsafe_storage().unsafeGetStorageImpl());
   };
   c10::ArrayRef<const c10::IValue> inputs = fn.inputs();

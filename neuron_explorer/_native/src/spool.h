@@ -53,7 +53,7 @@ struct TensorRecord {
   uint16_t reserved;
   uint64_t storage;
   uint64_t version;
-  uint64_t pad;
+  uint64_t offset;  // in elements, plus one; 0: not known
 };
 static_assert(sizeof(TensorRecord) == 32, "a divisor of every window");
 

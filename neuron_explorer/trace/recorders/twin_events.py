@@ -359,7 +359,8 @@ class ThreadEvents:
             for position, tensor in enumerate(value if isinstance(value, list | tuple) else (value,)):
                 if type(tensor) in (torch.Tensor, torch.nn.Parameter):
                     storage, version = torch_private.storage_and_version(tensor)
-                    data += _TENSOR.pack(index, argument, position, storage, version, 0)
+                    offset = tensor.storage_offset() + 1 if storage else 0
+                    data += _TENSOR.pack(index, argument, position, storage, version, offset)
         try:
             if data:
                 os.write(self._tensors, data)
