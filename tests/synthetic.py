@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from neuron_explorer.trace.schema import COLUMNS
+from neuron_explorer.trace.schema import COLUMNS, ENGINE_PREFIX, OPERATOR_KINDS
 
 PROCESS = 4242
 MAIN, STEPS_LANE, GC_LANE, OTHER = 0, 1, 2, 3
@@ -150,7 +150,7 @@ def write(path: Path, rows: list[dict[str, Any]], meta: dict[str, Any]) -> Path:
     from neuron_explorer.trace.write import TraceWriter
 
     writer = TraceWriter(path, meta)
-    writer.write_rows({c.name: [r[c.name] for r in rows] for c in COLUMNS})
+    writer.write_rows({c.name: [r[c.name] for r in rows] for c in COLUMNS if c.name != "top_level"})
     writer.close(meta)
     return path
 
@@ -159,8 +159,22 @@ def arrow_table(rows: list[dict[str, Any]]) -> Any:
     """The rows as an Arrow table with plain text columns."""
     import pyarrow as pa
 
+    rows = with_launches(rows)
     types = {"text": pa.string(), "int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16(), "bool": pa.bool_()}
     return pa.table({c.name: pa.array([r[c.name] for r in rows], types[c.type]) for c in COLUMNS})
+
+
+def with_launches(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with ``top_level`` as it is defined: read off the parents, one by one."""
+
+    def operates(row: dict[str, Any]) -> bool:
+        return row["kind"] in OPERATOR_KINDS and not (row["name"] or "").startswith(ENGINE_PREFIX)
+
+    events = [r for r in rows if r["start"] >= 0]
+    callers = {r["id"] for r in events if not operates(r)}
+    return [
+        r | {"top_level": r["start"] >= 0 and operates(r) and (r["parent"] < 0 or r["parent"] in callers)} for r in rows
+    ]
 
 
 class MemoryTrace:

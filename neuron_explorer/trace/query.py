@@ -66,6 +66,14 @@ def setup_statements(path: Path, columns: Mapping[str, bool]) -> list[str]:
     source = f"read_parquet({escaped}, hive_partitioning=false)"
     chosen = {c.name: _expression(c, columns) for c in schema.COLUMNS}
 
+    rows = source
+    if "top_level" not in columns:
+        # Callers are distinct, so that a query that does not ask for the column skips the join.
+        operator = _operator_sql(chosen)
+        callers = f"SELECT DISTINCT {chosen['id']} AS caller FROM {source} WHERE start >= 0 AND NOT {operator}"
+        rows = f"{source} LEFT JOIN ({callers}) AS callers ON {chosen['parent']} = callers.caller"
+        chosen["top_level"] = f"coalesce({operator} AND ({chosen['parent']} < 0 OR callers.caller IS NOT NULL), FALSE)"
+
     def picked(*names: str) -> str:
         return ", ".join(f'{chosen[n]} AS "{n}"' for n in names)
 
@@ -74,12 +82,18 @@ def setup_statements(path: Path, columns: Mapping[str, bool]) -> list[str]:
         "SET python_enable_replacements=false",
         "SET enable_external_access=false",
         # Events have a start, table rows have -1; the column's statistics skip whole row groups.
-        f"CREATE VIEW events AS SELECT {picked(*schema.COLUMN_NAMES)} FROM {source} WHERE start >= 0",
+        f"CREATE VIEW events AS SELECT {picked(*schema.COLUMN_NAMES)} FROM {rows} WHERE start >= 0",
         f"CREATE VIEW frames AS SELECT {picked('id', 'parent', 'file', 'line', 'function')} FROM {source} "
         "WHERE start < 0 AND kind = 'frame'",
         f"CREATE VIEW sources AS SELECT {picked('file', 'text')} FROM {source} WHERE start < 0 AND kind = 'source'",
         "SET lock_configuration=true",
     ]
+
+
+def _operator_sql(chosen: Mapping[str, str]) -> str:
+    kinds = ", ".join(_literal(kind) for kind in schema.OPERATOR_KINDS)
+    engine = f"coalesce(starts_with({chosen['name']}, {_literal(schema.ENGINE_PREFIX)}), FALSE)"
+    return f"({chosen['kind']} IN ({kinds}) AND NOT {engine})"
 
 
 def select(connection: duckdb.DuckDBPyConnection, statement: str, params: Sequence[Any]) -> pa.Table:

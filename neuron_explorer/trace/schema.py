@@ -7,6 +7,9 @@ a test keeps the two equal.
 Conventions: times are int64 nanoseconds since the start of the trace; integer columns
 are never null, ``-1`` means "none" or "not observed"; text columns are null where there
 is nothing to say. Event ids and frame ids are separate spaces.
+
+``top_level`` follows from other rows. Whoever writes rows leaves it out and ``TraceWriter`` works it
+out; where a file has no such column, the readers do.
 """
 
 from __future__ import annotations
@@ -65,6 +68,10 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column(
         "outermost_on_line", "bool", "", "No enclosing event has the same file and line: sum durations over these only."
     ),
+    Column(
+        "top_level", "bool", "", "A launch: an operator (no range, no backward node) that no operator called, but "
+        "Python, a backward node or a C++ thread."
+    ),
     Column("module", "text", "", "Dotted path of the innermost `nn.Module` (`model.layers.3.mlp`)."),
     Column("phase", "text", "", "forward, backward, recompute, optimizer or other."),
     Column("period", "text", "", "warmup, compile or steady; null outside any step."),
@@ -116,6 +123,12 @@ KINDS: Final[dict[str, str]] = {
 
 TABLE_KINDS: Final = ("frame", "source")
 """Kinds whose rows are lookup tables, not events."""
+
+OPERATOR_KINDS: Final = ("op", "launch", "copy", "sync", "collective", "fallback")
+"""Kinds of operators, which call each other. One called by none of them is at the top level."""
+
+ENGINE_PREFIX: Final = "autograd::engine::"
+"""How the name of the autograd engine's own wrapper around a backward node begins: it is no operator."""
 
 PHASES: Final = ("forward", "backward", "recompute", "optimizer", "other")
 PERIODS: Final = ("warmup", "compile", "steady")

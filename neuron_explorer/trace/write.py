@@ -21,13 +21,14 @@ import pyarrow.parquet as pq
 from ..errors import OutputError
 from . import schema
 from .metadata import default_metadata
+from .top_level import TopLevel
 
 if TYPE_CHECKING:
     ColumnData = Any
 
 __all__ = ["Coded", "TraceWriter", "write_trace"]
 
-_DEFAULTS: Final = {"depth": 0, "lane": 0, "rank": 0, "thread": 0, "outermost_on_line": True}
+_DEFAULTS: Final = {"depth": 0, "lane": 0, "rank": 0, "thread": 0, "outermost_on_line": True, "top_level": False}
 _NUMPY: Final = {"int64": np.int64, "int32": np.int32, "int16": np.int16, "bool": np.bool_}
 _ARROW: Final = {"int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16()}
 # Close to unique, or jumping back and forth: a dictionary only costs.
@@ -35,6 +36,7 @@ _PLAIN: Final = ("duration", "self", "parent", "sequence", "correlation")
 _FASTEST: Final = ("duration", "self")
 _DICTIONARY_PAGE_BYTES: Final = 64 << 20
 _TYPES: Final = {c.name: c.type for c in schema.COLUMNS}
+_POSITION: Final = {name: position for position, name in enumerate(schema.COLUMN_NAMES)}
 
 
 class Coded(NamedTuple):
@@ -59,6 +61,7 @@ class TraceWriter:
         self._temporary = self.path.with_name(f"{self.path.name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
         self._schema = schema.arrow_schema()
         self._constants: dict[str, tuple[int, pa.Array]] = {}
+        self._top_level = TopLevel()
         self._sink: Any = None
         self._writer: Any = None
         self._open()
@@ -66,9 +69,9 @@ class TraceWriter:
     def write_rows(self, columns: Mapping[str, ColumnData]) -> None:
         """Append rows. A value is a list, an array, a ``Coded``, or a scalar for every row.
 
-        Missing columns get their default. Rows must come in the file's order: frame and
-        source rows first, then events by start. Raises ``ValueError`` for an unknown column
-        or unequal lengths.
+        Missing columns get their default; ``top_level`` is worked out (of all rows or of none). Rows
+        must come in the file's order: frame and source rows first, then events by start. Raises
+        ``ValueError`` for an unknown column or unequal lengths.
         """
         unknown = set(columns) - set(_TYPES)
         if unknown:
@@ -82,6 +85,9 @@ class TraceWriter:
         arrays = [
             _column(c, columns[c.name], rows) if c.name in columns else self._constant(c, rows) for c in schema.COLUMNS
         ]
+        if "top_level" not in columns and "start" in columns:
+            given = (arrays[_POSITION[n]] for n in ("kind", "name", "start", "id", "parent"))
+            arrays[_POSITION["top_level"]] = integers(self._top_level.column(*given), "bool")
         batch = pa.Table.from_arrays(arrays, schema=self._schema)
         self._writer.write_table(batch, row_group_size=rows)
         self.rows += rows
