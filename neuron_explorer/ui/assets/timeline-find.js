@@ -3,6 +3,7 @@
   "use strict";
   const nx = (window.nxTimeline = window.nxTimeline || {});
   const { el } = nx;
+  nx.HITS_LISTED = 100;
 
   (nx.parts = nx.parts || []).push({
     /* ---- search ---- */
@@ -20,19 +21,21 @@
       this.filter = filter;
       this.hits = null;
       this.hitAt = null;
-      this.source.filter = new URLSearchParams(filter).toString();
+      const whole = this.sought();
+      const sought = Object.keys(filter).length > 0;
+      this.source.filter = new URLSearchParams(whole).toString();
       this.source.marks.clear();
-      this.found.hidden = !this.source.filter;
+      this.found.hidden = !sought;
       if (!quiet) this.keepState(true);
       this.invalidate();
-      if (!this.source.filter) {
+      if (!sought) {
         if (!this.selected) this.panel.idle(this.meta);
         return;
       }
       const label = nx.filterLabel(filter);
       this.drawFound(label, null);
       try {
-        const answer = await this.source.ask("search", { ...filter, limit: 100, where: 1 });
+        const answer = await this.source.ask("search", { ...whole, limit: nx.HITS_LISTED, where: 1 });
         if (!this.alive() || this.filter !== filter) return;
         this.hits = answer;
         this.drawFound(label, answer.count);
@@ -43,11 +46,31 @@
         if (!this.alive() || this.filter !== filter) return;
         if (!filter.sql && !/^\s*sql:/i.test(filter.q || "")) return this.trouble(error);
         // A condition without an answer: what is wrong with it, and nothing highlighted.
-        this.source.filter = "";
+        const { phase } = this.view.scope;
+        this.source.filter = phase ? new URLSearchParams({ phase }).toString() : "";
         this.found.hidden = true;
         this.invalidate();
         this.panel.failed(`${label}: ${error.message}`);
         this.status.textContent = error.message;
+      }
+    },
+
+    /** What is asked for: the search among the phases that the page is about. */
+    sought() {
+      const { phase } = this.view.scope;
+      return phase ? { phase, ...this.filter } : this.filter;
+    },
+
+    /** Another part of the list of hits. */
+    async listHits(first) {
+      const { filter, hits } = this;
+      try {
+        const answer = await this.source.ask("search", { ...this.sought(), limit: nx.HITS_LISTED, first });
+        if (!this.alive() || this.filter !== filter || this.hits !== hits || this.selected) return;
+        this.panel.hits(answer, nx.filterLabel(filter));
+        this.status.textContent = `matches ${nx.count(answer.first + 1)} to ${nx.count(answer.first + answer.hits.length)} of ${nx.count(answer.count)}`;
+      } catch (error) {
+        this.trouble(error);
       }
     },
 
@@ -65,7 +88,7 @@
       if (!this.hits || !this.hits.count) return;
       const { count } = this.hits;
       try {
-        const query = { ...this.filter, limit: 1 };
+        const query = { ...this.sought(), limit: 1 };
         if (this.hitAt === null) query.near = Math.floor(this.view.t0);
         else query.first = (this.hitAt + direction + count) % count;
         const answer = await this.source.ask("search", query);
@@ -95,6 +118,8 @@
       else view.show(0, view.end);
       this.invalidate();
       if (JSON.stringify(state.filter) !== JSON.stringify(this.filter)) this.setFilter(state.filter, true);
+      await this.readScope(!state.window && state.step === null && state.event === null);
+      if (!this.alive()) return;
       try {
         if (state.step !== null && !state.window) {
           const { hits } = await this.source.ask("search", { kind: "step", step: state.step, limit: 1 });

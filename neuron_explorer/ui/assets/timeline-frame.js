@@ -20,7 +20,7 @@
     }
 
     /** The bars (cached, they change with width and theme) and the window over them. */
-    draw(canvas, view, palette, dpr, hits) {
+    draw(canvas, view, palette, dpr, hits, shade) {
       const width = view.width;
       const ctx = nx.fitCanvas(canvas, width, MAP_HEIGHT, dpr);
       if (!this.bars || this.bars.width !== canvas.width || this.palette !== palette) {
@@ -32,6 +32,7 @@
       ctx.clearRect(0, 0, canvas.width, canvas.height);
       ctx.drawImage(this.bars, 0, 0);
       ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+      nx.drawShade(ctx, shade, (t) => (t / view.end) * width, width, 0, MAP_HEIGHT, palette);
       // Where the matches of a search are.
       ctx.fillStyle = nx.css(palette.accent);
       for (const bin of hits ? hits.where : []) ctx.fillRect((bin / this.bins) * width, MAP_HEIGHT - 3, Math.max(1.5, width / this.bins), 3);

@@ -72,9 +72,11 @@
     return ["p" + lane.group, rank + (lane.process_name || "process"), id];
   }
 
-  /** {pinned: [item], groups: [{key, title, id, items}], hidden: number of lanes the filter hides}. */
-  nx.arrangeLanes = function (meta, choice) {
-    const all = nx.laneItems(meta);
+  /** {pinned: [item], groups: [{key, title, id, items}], hidden: number of lanes the filter hides,
+      out: number of lanes that the filters of all pages leave out}. */
+  nx.arrangeLanes = function (meta, choice, scope = nx.EVERYTHING) {
+    const every = nx.laneItems(meta);
+    const all = every.filter((item) => nx.inScope(scope, item));
     for (const [key, before] of choice.moves) {
       const from = all.findIndex((item) => item.key === key);
       if (from < 0) continue;
@@ -104,7 +106,7 @@
       groups.delete("counters");
       groups.set("counters", counters);
     }
-    return { pinned, groups: [...groups.values()], hidden };
+    return { pinned, groups: [...groups.values()], hidden, out: every.length - all.length };
   };
 
   const PIN = "M5.5 1h5v1.2l-.9.5.5 4.3 2.4 2V10H8.7v4L8 15l-.7-1v-4H3.5V9l2.4-2 .5-4.3-.9-.5z";
@@ -131,7 +133,7 @@
       if (said) this.status.textContent = said;
     },
     lanesButton() {
-      const { hidden } = this.view.arranged;
+      const hidden = this.view.arranged.hidden + this.view.arranged.out;
       this.lanesOpener.replaceChildren("Lanes", hidden ? el("span", { class: "tl-count" }, `${nx.count(hidden)} hidden`) : "");
     },
     foldLane(key) {
@@ -244,6 +246,7 @@
       for (const group of arranged.groups) add(arranged.groups.length > 1 || arranged.pinned.length ? group.title || "lanes" : "", group.items);
       const total = arranged.pinned.length + arranged.groups.reduce((n, group) => n + group.items.length, 0);
       if (!total) rows.push(el("li", { class: "tl-note" }, "No lane matches."));
+      if (arranged.out) rows.push(el("li", { class: "tl-note" }, `${nx.plural(arranged.out, "lane")} left out: the filters of the page show only ${nx.scopeLabel(this.view.scope)}.`));
       if (total > LISTED) rows.push(el("li", { class: "tl-note" }, `The first ${LISTED} of ${nx.count(total)}; filter to find others.`));
       this.lanesList.replaceChildren(...rows);
       if (focus) {

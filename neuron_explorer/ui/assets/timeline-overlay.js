@@ -64,6 +64,7 @@
     ctx.moveTo(x0, y0);
     ctx.bezierCurveTo(x0 + bend, y0 + 24, x1 - bend, y1 + 24, x1, y1);
     ctx.stroke();
+    ctx.setLineDash([]);
     ctx.beginPath();
     ctx.moveTo(x1, y1);
     ctx.lineTo(x1 - (right ? 7 : -7), y1 - 1);
@@ -92,6 +93,7 @@
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
     ctx.clearRect(0, 0, view.width, geometry.height);
     const accent = nx.css(palette.accent);
+    nx.drawShade(ctx, app.shade, (t) => view.px(t), view.width, geometry.axis, geometry.height, palette);
     app.marks.forEach(([t0, t1], i) => band(ctx, app, t0, t1, nx.css(palette.muted), `mark ${i + 1}: ${nx.duration(t1 - t0)}`));
     if (app.span) band(ctx, app, app.span[0], app.span[1], accent, nx.duration(app.span[1] - app.span[0]));
     if (app.selected) {
@@ -100,11 +102,13 @@
         if (app.details && app.details.row === app.selected.row) {
           for (const link of app.details.links) {
             const other = box(app, link);
-            if (other && other.visible) {
-              ctx.globalAlpha = 0.8;
-              arrow(ctx, at, other, accent);
-              ctx.globalAlpha = 1;
-            }
+            if (!other) continue;
+            // To a row that is scrolled out of sight the arrow is dashed, and ends at the edge.
+            ctx.setLineDash(other.visible ? [] : [5, 4]);
+            ctx.globalAlpha = 0.8;
+            arrow(ctx, at, other.visible ? other : { ...other, y: other.y < at.y ? other.limit - other.h / 2 : geometry.height - 1.5 * other.h }, accent);
+            ctx.globalAlpha = 1;
+            ctx.setLineDash([]);
           }
         }
         outline(ctx, at, app, accent);

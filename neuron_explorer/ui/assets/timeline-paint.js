@@ -71,8 +71,9 @@
     if (canvas.width !== w || canvas.height !== h) {
       canvas.width = w;
       canvas.height = h;
-      canvas.style.width = width + "px";
-      canvas.style.height = height + "px";
+      // Not the wanted size where the ratio is no whole number: one pixel of the canvas is one of the screen.
+      canvas.style.width = w / dpr + "px";
+      canvas.style.height = h / dpr + "px";
     }
     return canvas.getContext("2d");
   }

@@ -174,8 +174,20 @@
         el("ol", { class: "tl-hits", start: first + 1 }, ...hits.map((hit) => el("li", {}, el("button", { type: "button", class: "tl-link", onclick: () => this.app.jump(hit) }, clipped(nx.shortName(hit.name), 60)),
           el("span", {}, nx.time(hit.start, Math.max(1, this.app.meta.end / 1e4))), el("span", {}, hit.open ? "no end" : nx.duration(hit.end - hit.start))))),
         answer.cut ? el("p", { class: "tl-note" }, `The condition picks more; the first ${nx.count(200000)} of its answer are looked at.`) : null,
-        first + hits.length < count ? el("p", { class: "tl-note" }, `The first ${nx.count(hits.length)} of ${nx.count(count)} by time; N and Shift+N step through all.`) : null,
+        count > hits.length ? this.pages(answer) : null,
       );
+    }
+
+    /** Which of the hits are listed, and the way to the others. */
+    pages({ count, first, hits }) {
+      const go = (text, label, to) => el("button", { type: "button", class: "tl-button", "aria-label": label, disabled: to === null, onclick: () => this.app.listHits(to) }, text);
+      const size = nx.HITS_LISTED;
+      return el("div", { class: "tl-pages", role: "group", "aria-label": "Pages of matches" },
+        go("«", "First matches", first > 0 ? 0 : null),
+        go("‹", "Earlier matches", first > 0 ? Math.max(0, first - size) : null),
+        el("span", {}, `${nx.count(first + 1)} to ${nx.count(first + hits.length)} of ${nx.count(count)}, by time`),
+        go("›", "Later matches", first + hits.length < count ? first + size : null),
+        go("»", "Last matches", first + hits.length < count ? Math.floor((count - 1) / size) * size : null));
     }
 
     /** A measured span. `answers`: what is in it by operator and line, as far as it is known. */

@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   const nx = (window.nxTimeline = window.nxTimeline || {});
-  const FILTERS = ["q", "op", "line", "module", "shape", "phase", "kind", "sql"];
+  const FILTERS = ["q", "op", "line", "module", "shape", "kind", "sql"]; // phase is every page's: timeline-scope.js
   const LANES = ["lanes", "group", "pin", "fold", "order"];
   nx.COLOURS = { kind: "phase and kind", op: "operator", line: "line", module: "module", cost: "self time" };
   const MAX_MARKS = 9;

@@ -22,6 +22,7 @@
       this.height = 400; // css px of the lanes' viewport
       this.scroll = 0;
       this.lanes = new nx.LaneChoice();
+      this.scope = nx.EVERYTHING;
       this.severalProcesses = new Set(meta.lanes.map((lane) => lane.group)).size > 1;
       this.severalRanks = new Set(meta.lanes.map((lane) => lane.rank)).size > 1;
       this.trackRow = new Map();
@@ -50,7 +51,7 @@
       this.counters = [];
       this.trackRow.clear();
       this.extent = new Map(); // key of a lane → [top, bottom]
-      this.arranged = nx.arrangeLanes(this.meta, this.lanes);
+      this.arranged = nx.arrangeLanes(this.meta, this.lanes, this.scope);
       this.headHeight = this.arrangeHead();
       const { groups } = this.arranged;
       const titled = groups.filter((group) => group.key !== "counters").length > 1;
@@ -63,7 +64,7 @@
         }
         for (const item of group.items) y = this.place(item, this.rows, y, Infinity);
       });
-      if (!groups.length && this.arranged.hidden) {
+      if (!groups.length && this.arranged.hidden + this.arranged.out) {
         this.labels.push({ heading: "No lane matches", id: "", y });
         y += GROUP;
       }
@@ -74,7 +75,7 @@
       const { meta } = this;
       let y = 0;
       meta.lanes.forEach((lane, number) => {
-        if (lane.kind !== "steps") return;
+        if (lane.kind !== "steps" || !nx.inScope(this.scope, { lane })) return;
         for (let r = 0; r < Math.min(lane.tracks, 4); r++) {
           this.add(this.head, lane.first + r, y);
           if (r === 0) this.labels.push({ head: true, y, lane, number });

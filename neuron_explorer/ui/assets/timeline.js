@@ -12,6 +12,7 @@
       this.selected = null;
       this.details = null;
       this.span = null;
+      this.shade = null; // the steps that the address asks for: [start, end]
       this.marks = [];
       this.filter = {};
       this.hits = null;
@@ -121,8 +122,20 @@
         this.invalidate();
       }, { signal });
       window.addEventListener("popstate", () => this.applyState(), { signal });
+      // The shell moves the address like this when a filter of all pages is set.
+      window.addEventListener("_dashprivate_pushstate", () => /\/timeline\/?$/.test(window.location.pathname) && this.readScope(true), { signal });
+      this.watchRatio();
       this.resize();
       this.applyState();
+    }
+
+    /** Draw anew where the window comes to a screen with other pixels: no size changes then. */
+    watchRatio() {
+      const ratio = window.matchMedia(`(resolution: ${window.devicePixelRatio || 1}dppx)`);
+      ratio.addEventListener("change", () => {
+        this.invalidate();
+        this.watchRatio();
+      }, { once: true, signal: this.abort.signal });
     }
 
     alive() {
@@ -190,7 +203,7 @@
         for (const row of counters) this.counters.draw((row.head ? this.headCanvas : this.body).getContext("2d"), row, view, this.tilesNow, palette);
         this.counters.want(this.tilesNow.k, this.tilesNow.numbers, counters);
       }
-      this.minimap.draw(this.mapCanvas, view, palette, dpr, this.hits);
+      this.minimap.draw(this.mapCanvas, view, palette, dpr, this.hits, this.shade);
       if (this.dirty.labels) {
         this.dirty.labels = false;
         nx.drawLabels(this.labels, this.headLabels, this);

@@ -3,8 +3,9 @@
 A query is words, all of which must match. ``op:NAME``, ``line:FILE:LINE``,
 ``module:PATH``, ``shape:TEXT``, ``phase:NAME``, ``kind:NAME`` and ``step:NUMBER`` look at one
 column; any other word is looked for in names, modules and ``file:line``. ``*`` stands for any
-text in a name, a module, a file or a word. ``sql:`` takes the rest of the query as a condition
-in SQL over the view ``events``; it runs in a confined process (trace/sql_process.py).
+text in a name, a module, a file or a word; a phase or a kind may be several
+(``kind:copy,sync``). ``sql:`` takes the rest of the query as a condition in SQL over the view
+``events``; it runs in a confined process (trace/sql_process.py).
 """
 
 from __future__ import annotations
@@ -214,7 +215,8 @@ def _matches(batch: Any, term: Term) -> np.ndarray:
             return np.zeros(batch.num_rows, bool)
         return batch.column("step").fill_null(-1).to_numpy(zero_copy_only=False) == int(text)
     if term.field in ("phase", "kind"):
-        return _text_matches(batch, term.field, lambda value: value.casefold() == text)
+        any_of = set(text.split(","))
+        return _text_matches(batch, term.field, lambda value: value.casefold() in any_of)
     if term.field == "module":
         return _text_matches(batch, "module", _module_pattern(text))
     if term.field == "shape":
