@@ -18,3 +18,9 @@ if "compile_traces" not in sys.modules:
     _MODULE = importlib.util.module_from_spec(_SPEC)
     sys.modules["compile_traces"] = _MODULE
     _SPEC.loader.exec_module(_MODULE)
+
+if "device_traces" not in sys.modules:
+    _SPEC = importlib.util.spec_from_file_location("device_traces", _HERE / "device_traces.py")
+    _MODULE = importlib.util.module_from_spec(_SPEC)
+    sys.modules["device_traces"] = _MODULE
+    _SPEC.loader.exec_module(_MODULE)

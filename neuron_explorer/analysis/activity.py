@@ -1,0 +1,126 @@
+"""What each lane did when: rows sorted into a few sorts of activity, as sets of moments.
+
+Recordings and imported traces name things differently: the kind of a row decides where it
+says enough, else its name does (a kernel of a communication library, a copy of a driver).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from neuron_explorer.analysis.intervals import NONE, Intervals, merged, stops
+from neuron_explorer.analysis.plain import plain
+from neuron_explorer.analysis.selection import WORK_KINDS, kinds_sql, lanes
+
+if TYPE_CHECKING:
+    from neuron_explorer.trace.store import Trace
+
+WORK, COLLECTIVE, COPY, SYNC, FALLBACK, DATA_WAIT, GC, COMPILE = SORTS = (
+    "work", "collective", "copy", "sync", "fallback", "data_wait", "gc", "compile",
+)  # fmt: skip
+"""Sorts of activity. ``work``: an operator or backward node on the host, an execution on a device."""
+
+_NAME: Final = "lower(coalesce(name, ''))"
+IS_SYNC: Final = f"regexp_matches({_NAME}, '^(cuda|hip|cu|mtia|xpu|nrt)[a-z_]*(synchronize|streamwait)')"
+"""SQL: a driver's call that waits for the device."""
+IS_COLLECTIVE: Final = f"regexp_matches({_NAME}, 'nccl|rccl|^(mscclpp?|oneccl)|cc_?exec')"
+"""SQL: a kernel of a communication library."""
+IS_COPY: Final = f"regexp_matches({_NAME}, '^mem(cpy|set)')"
+"""SQL: a copy or fill by the driver."""
+
+HOST_SORT: Final = (
+    f"CASE WHEN kind = 'data_wait' THEN {SORTS.index(DATA_WAIT)} WHEN kind = 'gc' THEN {SORTS.index(GC)} "
+    f"WHEN kind = 'copy' THEN {SORTS.index(COPY)} WHEN kind = 'fallback' THEN {SORTS.index(FALLBACK)} "
+    f"WHEN kind = 'collective' THEN {SORTS.index(COLLECTIVE)} "
+    f"WHEN kind = 'sync' OR (kind = 'launch' AND {IS_SYNC}) THEN {SORTS.index(SYNC)} "
+    f"WHEN kind IN ('compile', 'recompile') THEN {SORTS.index(COMPILE)} ELSE {SORTS.index(WORK)} END"
+)
+"""SQL: the sort of a host row, as a position in ``SORTS``."""
+HOST_KINDS: Final = (*WORK_KINDS, "data_wait", "gc", "compile", "recompile")
+
+DEVICE_KINDS: Final = ("device", "copy", "collective")
+DEVICE_SORT: Final = (
+    f"CASE WHEN kind = 'collective' OR {IS_COLLECTIVE} THEN {SORTS.index(COLLECTIVE)} "
+    f"WHEN kind = 'copy' OR {IS_COPY} THEN {SORTS.index(COPY)} ELSE {SORTS.index(WORK)} END"
+)
+"""SQL: the sort of a row on a device stream, as a position in ``SORTS``."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A lane of the trace, its texts safe to print. ``kind``: as in the lane table."""
+
+    lane: int
+    kind: str
+    name: str
+    rank: int
+    process: int
+    thread: int
+    os_thread: int
+    device: str
+    stream: int
+
+    @property
+    def label(self) -> str:
+        """Its name, with the stream where it is one."""
+        return self.name or (f"{self.device} stream {self.stream}" if self.kind == "device" else f"lane {self.lane}")
+
+
+def lane_table(trace: Trace) -> tuple[Lane, ...]:
+    """The lanes of the trace by number; a trace without a lane table has those that its host rows name."""
+    found = [_lane(entry) for entry in lanes(trace.metadata)]
+    if not found:
+        rows = trace.sql_arrow(
+            "SELECT lane, min(rank) AS rank, min(process) AS process, min(thread) AS thread, min(stream) AS stream, "
+            "bool_or(kind = 'device') AS device, bool_and(kind IN ('step', 'counter', 'warning')) AS other "
+            "FROM events GROUP BY lane ORDER BY lane LIMIT 10000"
+        ).to_pylist()
+        found = [
+            Lane(r["lane"], "device" if r["device"] else "steps" if r["other"] else "thread", "", r["rank"],
+                 r["process"], r["thread"], -1, "device" if r["device"] else "", r["stream"])
+            for r in rows
+        ]  # fmt: skip
+    return tuple(sorted({lane.lane: lane for lane in found}.values(), key=lambda lane: lane.lane))
+
+
+def _lane(entry: Mapping[str, Any]) -> Lane:
+    def number(key: str, default: int = -1) -> int:
+        value = entry.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+    def text(key: str) -> str:
+        value = entry.get(key)
+        return plain(value, 100) if isinstance(value, str) else ""
+
+    return Lane(
+        number("lane"), text("kind"), text("name"), number("rank", 0), number("process"), number("thread"),
+        number("os_thread"), text("device"), number("stream"),
+    )  # fmt: skip
+
+
+def activity(trace: Trace, lane_numbers: Iterable[int], *, device: bool = False) -> dict[str, Intervals]:
+    """The moments of each sort on the given lanes together; every sort is there.
+
+    Rows without an end and rows that end before they begin hold no moment.
+    """
+    wanted = sorted(set(lane_numbers))
+    if not wanted:
+        return dict.fromkeys(SORTS, NONE)
+    kinds, sort = (DEVICE_KINDS, DEVICE_SORT) if device else (HOST_KINDS, HOST_SORT)
+    table = trace.sql_arrow(
+        f'SELECT "start", duration, CAST({sort} AS TINYINT) AS sort FROM events '
+        f"WHERE lane IN ({', '.join(str(int(n)) for n in wanted)}) AND {kinds_sql(kinds)} AND duration > 0"
+    )
+    start, which = table.column("start").to_numpy(), table.column("sort").to_numpy()
+    stop = stops(start, table.column("duration").to_numpy())
+    del table
+    found = dict.fromkeys(SORTS, NONE)
+    for number, name in enumerate(SORTS):
+        mine = np.flatnonzero(which == number)
+        if len(mine):
+            found[name] = merged(start, stop) if len(mine) == len(start) else merged(start[mine], stop[mine])
+    return found

@@ -1,0 +1,120 @@
+"""Whose time is broken down: for each rank the process that takes the steps, its lanes and its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from neuron_explorer.analysis.activity import Lane, lane_table
+from neuron_explorer.analysis.intervals import FAR
+from neuron_explorer.analysis.selection import Selection, select
+
+if TYPE_CHECKING:
+    from neuron_explorer.trace.store import Trace
+
+MOST_RANKS: Final = 1024
+
+
+@dataclass(frozen=True)
+class Scope:
+    """One rank. ``low``, ``high``: edges of the windows in ns, int64; a window is a step or the whole run.
+
+    ``steps``: the number of each window's step, -1 for the whole run. ``devices``: lanes of streams that
+    hold executions; ``hosts``: other threads of the process.
+    """
+
+    rank: int
+    process: int
+    main: Lane | None
+    hosts: tuple[Lane, ...]
+    devices: tuple[Lane, ...]
+    steps: tuple[int, ...]
+    periods: tuple[str, ...]
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def whole_ns(self) -> int:
+        """The windows together."""
+        return int((self.high - self.low).sum())
+
+
+def scopes(trace: Trace, selection: Selection) -> tuple[Scope, ...]:
+    """A scope for each rank, the one of the selection first. ``selection``: as ``select`` makes it."""
+    table = lane_table(trace)
+    devices = _lanes_with(trace, [lane.lane for lane in table if lane.kind == "device"])
+    main = next((lane for lane in table if lane.lane == selection.main_lane), None)
+    own = next((lane.rank for lane in table if lane.process == selection.process), 0) if main is None else main.rank
+    first = _scope(trace, table, devices, selection, own, main, selection.process)
+    found = [first]
+    for rank in sorted({lane.rank for lane in table} - {own})[:MOST_RANKS]:
+        threads = [lane for lane in table if lane.rank == rank and lane.kind == "thread"]
+        other = next((lane for lane in threads if lane.name in ("main thread", "MainThread")), None)
+        other = other or next(iter(threads), None)
+        process = other.process if other else next(lane.process for lane in table if lane.rank == rank)
+        found.append(_scope(trace, table, devices, selection, rank, other, process))
+    return tuple(found)
+
+
+def whole_selection(trace: Trace, period: str) -> tuple[Selection, tuple[Scope, ...]]:
+    """The selection of ``period`` and its scopes. Raises ValueError as ``select`` does."""
+    selection = select(trace, period)
+    return selection, scopes(trace, selection)
+
+
+def _scope(
+    trace: Trace, table: tuple[Lane, ...], devices: set[int], selection: Selection, rank: int,
+    main: Lane | None, process: int | None,
+) -> Scope:  # fmt: skip
+    hosts = tuple(
+        lane for lane in table if lane.kind == "thread" and lane.process == process and lane.rank == rank
+        and lane is not main
+    )  # fmt: skip
+    streams = tuple(lane for lane in table if lane.lane in devices and lane.rank == rank)
+    steps = _steps(trace, selection, rank, process)
+    if not steps and selection.steps:
+        steps = _steps(trace, selection, None, selection.process)
+    if steps:
+        low = np.array([s[1] for s in steps], np.int64)
+        high = low + np.array([s[2] for s in steps], np.int64)
+        numbers, periods = tuple(s[0] for s in steps), tuple(s[3] for s in steps)
+    else:
+        low, high = _run(trace, selection)
+        numbers, periods = (-1,), ("",)
+    return Scope(rank, -1 if process is None else process, main, hosts, streams, numbers, periods, low, high)
+
+
+def _steps(
+    trace: Trace, selection: Selection, rank: int | None, process: int | None
+) -> list[tuple[int, int, int, str]]:
+    """Number, start, duration and period of the selected steps, by start."""
+    if not selection.steps:
+        return []
+    where = "" if process is None else f" AND process = {int(process)}"
+    where += "" if rank is None else f" AND rank = {int(rank)}"
+    table = trace.sql_arrow(
+        f'SELECT step, "start", duration, coalesce(period, \'\') AS period FROM events WHERE kind = \'step\' '
+        f'AND duration >= 0 AND "start" < {FAR} AND duration < {FAR} AND {selection.steps_sql}{where} ORDER BY "start"'
+    )
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _run(trace: Trace, selection: Selection) -> tuple[np.ndarray, np.ndarray]:
+    duration = trace.metadata.get("duration_ns")
+    begin = 0
+    if not (isinstance(duration, int) and duration > 0):
+        found = trace.sql_arrow('SELECT min("start") FROM events').column(0)[0].as_py()
+        begin = min(int(found or 0), FAR)
+    return np.array([begin], np.int64), np.array([begin + min(selection.whole_ns, FAR)], np.int64)
+
+
+def _lanes_with(trace: Trace, candidates: list[int]) -> set[int]:
+    if not candidates:
+        return set()
+    rows = trace.sql_arrow(
+        f"SELECT DISTINCT lane FROM events WHERE lane IN ({', '.join(map(str, candidates))}) "
+        "AND kind IN ('device', 'copy', 'collective')"
+    )
+    return set(rows.column(0).to_pylist())
