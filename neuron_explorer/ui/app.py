@@ -12,11 +12,14 @@ import dash
 from dash import Input, Output, State, no_update
 
 from neuron_explorer.analysis.facts import run_facts
+from neuron_explorer.analysis.filters import KEYS
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.ui import shell, state_endpoints
 from neuron_explorer.ui.cache import cached
-from neuron_explorer.ui.page import Page, load_pages, page_path_of, page_url, parse_search, trace_id_of
+from neuron_explorer.ui.components.filter_bar import filter_bar
+from neuron_explorer.ui.filters import read_filters
+from neuron_explorer.ui.page import Page, keeping, load_pages, page_path_of, page_url, parse_search, trace_id_of
 from neuron_explorer.ui.registry import Registry
 from neuron_explorer.ui.security import Guard, protect
 from neuron_explorer.ui.timeline import endpoints
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 log = logging.getLogger(__name__)
-
-GLOBAL_KEYS = ("period",)
-"""Filters that stay in the URL from page to page."""
 
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
@@ -136,6 +136,7 @@ def _content(app: dash.Dash, registry: Registry, pages: Sequence[Page]) -> None:
         Output("nav", "children"),
         Output("content", "children"),
         Output("content", "className"),
+        Output("filters", "children"),
         Output("page-key", "data"),
         Input("url", "pathname"),
         Input("url", "search"),
@@ -145,11 +146,18 @@ def _content(app: dash.Dash, registry: Registry, pages: Sequence[Page]) -> None:
         state = parse_search(search)
         trace_id, path = trace_id_of(pathname), page_path_of(pathname)
         page = by_path.get(path)
-        key = [trace_id, path, *(state.get(k, "") for k in (page.follows if page else ()))]
+        follows = () if page is None else page.follows if page.own_filters else (*page.follows, *KEYS)
+        key = {
+            "page": [trace_id, path, *(state.get(k, "") for k in follows)],
+            "filters": [state.get(k, "") for k in KEYS],
+        }
         if key == shown:
-            return (no_update,) * 5
+            return (no_update,) * 6
         registry.renew(trace_id)
-        return (*draw(registry, pages, page, trace_id, path, state), key)
+        drawn = draw(registry, pages, page, trace_id, path, state)
+        if isinstance(shown, dict) and key["page"] == shown.get("page"):
+            drawn = (*drawn[:2], no_update, no_update, drawn[4])  # the page's script follows the filters
+        return (*drawn, key)
 
 
 def draw(
@@ -159,38 +167,43 @@ def draw(
     trace_id: str,
     path: str,
     state: dict[str, str],
-) -> tuple[Any, Any, Any, str]:
-    """Top bar, navigation, content and its class for one address."""
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Top bar, navigation, content and its class, and the bar of filters for one address."""
     entry = registry.entry(trace_id)
     if entry is None:
         if not trace_id and path == "":
-            return [], [], shell.picker(registry), "content"
+            return [], [], shell.picker(registry), "content", []
         gone = shell.message(
             "No such trace", "This address belongs to a trace that this server does not show.", "It shows these:"
         )
-        return [], [], [gone, shell.picker(registry)], "content"
-    keep = {k: state[k] for k in GLOBAL_KEYS if k in state}
-    nav = shell.navigation(pages, trace_id, path, keep)
+        return [], [], [gone, shell.picker(registry)], "content", []
+    nav = shell.navigation(pages, trace_id, path, {k: state[k] for k in KEYS if k in state})
+    filters: list[Any] = []
     try:
         trace = registry.get(trace_id)
         assert trace is not None
         facts = cached(trace, run_facts)
-        bar = shell.topbar(entry, facts, registry, keep.get("period", ""))
+        reading = read_filters(trace, state)
+        keep = reading.chosen.in_address()
+        bar = shell.topbar(entry, facts, registry, keep)
+        nav = shell.navigation(pages, trace_id, path, keep)
         if page is None:
             text = "The navigation lists the pages of this trace."
-            return bar, nav, shell.message("No such page", text), "content"
-        content = page.layout(trace_id, trace, state)
+            return bar, nav, shell.message("No such page", text), "content", []
+        filters = filter_bar(page, trace_id, reading, state)
+        with keeping(keep):
+            content = page.layout(trace_id, trace, state)
     except NeuronExplorerError as error:
         text = shell.message("This trace cannot be read", str(error))
-        return shell.topbar(entry, None, registry), nav, text, "content"
+        return shell.topbar(entry, None, registry), nav, text, "content", []
     except Exception as error:
         log.error("page %s: %s", path, plain(f"{type(error).__name__}: {error}", 300))
         log.debug("a page failed", exc_info=error)
         found = registry.condition(trace_id)
         why = found.text if found and found.text else "The server's output says more."
         text = shell.message("This page could not be drawn", f"{type(error).__name__}. {why}")
-        return shell.topbar(entry, None, registry), nav, text, "content"
-    return bar, nav, content, "content content-wide" if page.wide else "content"
+        return shell.topbar(entry, None, registry), nav, text, "content", filters
+    return bar, nav, content, "content content-wide" if page.wide else "content", filters
 
 
 def warm(registry: Registry) -> threading.Thread:

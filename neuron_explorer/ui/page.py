@@ -7,7 +7,9 @@ routing and the callbacks follow from that list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -43,6 +45,10 @@ class Page:
     may change (``history.replaceState``, back and forward) without that; a page that must
     see it adds a callback on ``Input("url", "search")``.
     ``wide``: the page fills the window below the top bar and scrolls itself.
+    ``filters``: the shared filters (``analysis.filters.KEYS``) that its figures follow;
+    their change draws it anew, too, unless ``own_filters``: its script follows the address.
+    ``unfiltered``: why it does not follow the others, a sentence without its full stop; a
+    page with neither shows the filters only while some are chosen.
     """
 
     path: str
@@ -53,6 +59,9 @@ class Page:
     register: Callable[[dash.Dash, Registry], None] | None = None
     follows: tuple[str, ...] = ()
     wide: bool = False
+    filters: tuple[str, ...] = ()
+    unfiltered: str = ""
+    own_filters: bool = False
 
 
 def load_pages() -> tuple[Page, ...]:
@@ -60,9 +69,26 @@ def load_pages() -> tuple[Page, ...]:
     return tuple(import_module(f"{__package__}.pages.{module}").PAGE for module in PAGE_MODULES)
 
 
+_kept: ContextVar[Mapping[str, str]] = ContextVar("kept")
+
+
+@contextmanager
+def keeping(filters: Mapping[str, str]) -> Iterator[None]:
+    """While this lasts, the URLs of pages carry these keys unless they say otherwise."""
+    token = _kept.set(filters)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
 def page_url(trace_id: str, path: str, search: Search | None = None) -> str:
-    """The URL of a page: ``/t/<trace id><path>?<query>`` (empty values are left out)."""
-    query = urlencode({k: v for k, v in (search or {}).items() if v not in ("", None)})
+    """The URL of a page: ``/t/<trace id><path>?<query>``. Empty values are left out.
+
+    What ``keeping`` holds is added, so that links keep the filters.
+    """
+    own = {k: v for k, v in (search or {}).items() if v not in ("", None)}
+    query = urlencode(own | {k: v for k, v in _kept.get({}).items() if k not in own})
     return f"/t/{trace_id}{path}" + (f"?{query}" if query else "")
 
 

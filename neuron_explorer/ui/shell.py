@@ -13,7 +13,7 @@ from neuron_explorer.analysis.plain import plain
 from neuron_explorer.ui.page import Page, page_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from neuron_explorer.ui.registry import Description, Entry, Registry
 
@@ -46,6 +46,7 @@ def frame() -> html.Div:
             ),
             html.Div(id="banner", className="banner", role="status"),
             html.Nav(id="nav", className="nav", **{"aria-label": "Pages"}),
+            html.Div(id="filters", className="filters", role="region", **{"aria-label": "Filters"}),
             html.Main(
                 html.Div("Loading …", className="loading", role="status"),
                 id="content",
@@ -77,10 +78,12 @@ def _theme_switch() -> html.Div:
     )
 
 
-def topbar(entry: Entry, facts: RunFacts | None, registry: Registry, period: str = "") -> list[Any]:
+def topbar(
+    entry: Entry, facts: RunFacts | None, registry: Registry, filters: Mapping[str, str] | None = None
+) -> list[Any]:
     """The trace's name (a picker when there are several), what it is, and its report.
 
-    ``period``: the steps that the report is about, as the address has them.
+    ``filters``: those that the report follows, as the address has them.
     """
     entries = registry.entries()
     name = plain(entry.name, 120)
@@ -107,7 +110,7 @@ def topbar(entry: Entry, facts: RunFacts | None, registry: Registry, period: str
         items.append(chip(f"{q.count(facts.losses['dropped'])} dropped", "Events lost while recording", "chip-warning"))
     items.append(
         html.A(
-            "Report", href=f"/api/v1/t/{entry.id}/report" + (f"?{urlencode({'period': period})}" if period else ""),
+            "Report", href=f"/api/v1/t/{entry.id}/report" + (f"?{urlencode(filters)}" if filters else ""),
             download="", className="button report-button",
             title="Download the findings, alerts and tables as one HTML file that works offline",
         )
@@ -166,7 +169,7 @@ def chip(text: str, title: str = "", extra: str = "") -> html.Span:
     return html.Span(plain(text, 80), className=f"chip {extra}".strip(), title=title)
 
 
-def navigation(pages: Sequence[Page], trace_id: str, current: str, keep: dict[str, str]) -> list[Any]:
+def navigation(pages: Sequence[Page], trace_id: str, current: str, keep: Mapping[str, str]) -> list[Any]:
     """Links to the pages by section. ``keep``: filters that stay in the URL."""
     items: list[Any] = []
     section = ""

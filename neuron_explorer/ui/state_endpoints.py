@@ -61,7 +61,7 @@ def register(server: flask.Flask, registry: Registry) -> None:
         from neuron_explorer.analysis.render_html import render
         from neuron_explorer.analysis.report import report
         from neuron_explorer.ui.cache import cached
-        from neuron_explorer.ui.components.period import period_of
+        from neuron_explorer.ui.filters import filter_of
 
         entry = registry.entry(trace_id)
         if entry is None:
@@ -69,8 +69,7 @@ def register(server: flask.Flask, registry: Registry) -> None:
         try:
             trace = registry.get(trace_id)
             assert trace is not None
-            period = period_of(trace, flask.request.args)
-            text = render(cached(trace, report, period=period))
+            text = render(cached(trace, report, period=filter_of(trace, flask.request.args)))
         except (NeuronExplorerError, OSError) as error:
             return flask.Response(f"There is no report: {error}\n", 409, mimetype="text/plain")
         name = f"{entry.path.stem[:100]}-report.html"

@@ -97,8 +97,8 @@ def test_every_page_draws_every_trace(traces, key, path):
     (entry,) = registry.entries()
     pages = load_pages()
     page = next(p for p in pages if p.path == path)
-    bar, nav, content, _ = draw(registry, pages, page, entry.id, path, {})
-    assert flat([bar, nav, content])
+    bar, nav, content, _, filters = draw(registry, pages, page, entry.id, path, {})
+    assert flat([bar, nav, content, filters])
 
 
 def test_hostile_text_is_never_markup(traces):

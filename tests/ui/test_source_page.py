@@ -31,7 +31,7 @@ def text_of(component):
 def grid_of(data):
     lines, _, _ = source_grid.block_of(data.shown, data.line)
     return source_grid.columns_and_rows(
-        lines, data.metric, "abc", data.shown.file, data.period, data.selection.steps
+        lines, data.metric, "abc", data.shown.file, data.selection.steps
     )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def test_text_from_a_trace_is_text(hostile):
 def test_odd_characters_and_long_lines():
     shown = SourceFile("a.py", ("\tx\x1b[31m\u202e", "y" * 5000, "a\fb"), "")
     lines, _, _ = source_grid.block_of(shown, 0)
-    _, rows = source_grid.columns_and_rows(lines, "self", "abc", "a.py", "auto", 0)
+    _, rows = source_grid.columns_and_rows(lines, "self", "abc", "a.py", 0)
     assert rows[0]["code"] == "    x\\x1b[31m\\u202e"
     assert len(rows[1]["code"]) == 1000
     assert rows[2]["code"] == "ab"
@@ -140,7 +140,7 @@ def test_without_a_text_the_lines_that_cost_are_listed(usual):
     shown = SourceFile("lib.py", None, "why", rows, {40: Marks(fallbacks=2, copies=1, bytes=2_500_000)})
     lines, _, _ = source_grid.block_of(shown, 0)
     assert [x.number for x in lines] == [2, 3, 40]
-    columns, rows = source_grid.columns_and_rows(lines, "bytes", "abc", "lib.py", "all", 0)
+    columns, rows = source_grid.columns_and_rows(lines, "bytes", "abc", "lib.py", 0)
     assert columns[1]["headerName"] == "MB"
     assert rows[2]["bytes"] == 2.5
     assert rows[2]["marks"] == "2 fallbacks, 1 copy"

@@ -11,6 +11,7 @@
         if (now.has(key) && !url.searchParams.has(key)) { url.searchParams.set(key, now.get(key)); }
       });
     }
+    url = window.nxFilters.keep(url);
     var moved = url.pathname !== window.location.pathname;
     window.history.pushState({}, "", url.pathname + url.search + url.hash);
     window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
@@ -70,11 +71,8 @@
     var empty = !input.value.trim();
     input.setAttribute("aria-invalid", String(!found && !empty));
     if (!found && !empty) { return; }
-    var now = new URLSearchParams(window.location.search);
-    var before = now.toString();
-    if (empty) { now.delete("period"); } else { now.set("period", found[1] + "-" + (found[2] || found[1])); }
-    /* Enter also raises "search": one change, one entry in the history. */
-    if (now.toString() !== before) { go(window.location.pathname + "?" + now.toString()); }
+    /* Enter also raises "search": the second one changes nothing. */
+    window.nxFilters.choose("period", empty ? "" : found[1] + "-" + (found[2] || found[1]));
   }
 
   function filterRows(gridId, text) {

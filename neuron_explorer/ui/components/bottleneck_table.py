@@ -16,7 +16,6 @@ from neuron_explorer.ui.components.bottleneck_views import View
 from neuron_explorer.ui.components.card import note
 from neuron_explorer.ui.components.cost_table import REASONS
 from neuron_explorer.ui.components.links import line_url, place, source_url, timeline_url
-from neuron_explorer.ui.components.period import in_address
 from neuron_explorer.ui.page import Search
 from neuron_explorer.ui.shell import field
 
@@ -142,7 +141,6 @@ _TOTAL_TIPS: Final = {
 
 
 def _row(row: Row, view: View, trace_id: str, size: int, median_size: int, steps: int) -> dict[str, Any]:
-    period = in_address(view.period)
     values: dict[str, Any] = {
         "self": row.self_ns / steps / size,
         "share": row.share * 100,
@@ -159,7 +157,7 @@ def _row(row: Row, view: View, trace_id: str, size: int, median_size: int, steps
             values.update(
                 place=place(row.file, row.line),
                 file=f"{plain(row.file)}:{row.line}",
-                href=line_url(trace_id, row.file, row.line, period),
+                href=line_url(trace_id, row.file, row.line),
                 code=plain(row.code),
                 function=plain(row.function),
                 timeline=timeline_url(trace_id, file=row.file, line=str(row.line)),
@@ -177,6 +175,6 @@ def _row(row: Row, view: View, trace_id: str, size: int, median_size: int, steps
         if row.kernel is not None:
             values.update(
                 kernel=place(row.kernel.file, row.kernel.line),
-                kernel_href=source_url(trace_id, row.kernel.file, row.kernel.line, period),
+                kernel_href=source_url(trace_id, row.kernel.file, row.kernel.line),
             )
     return values

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from neuron_explorer.trace.schema import PHASES
 from neuron_explorer.ui.components.card import segmented
-from neuron_explorer.ui.components.period import in_address
 from neuron_explorer.ui.page import page_url
 
 VIEWS: Final = (("table", "Table"),)
@@ -16,22 +14,19 @@ ROWS: Final = (("line", "Lines"), ("op", "Operators"), ("op_shape", "With shapes
 _CHOICES: Final = {
     "view": tuple(key for key, _ in VIEWS),
     "by": tuple(key for key, _ in ROWS),
-    "phase": ("", *PHASES),
 }
 """Values that a key of the address may have; the first is the default."""
 
-KEYS: Final = (*_CHOICES, "period")
+KEYS: Final = tuple(_CHOICES)
 """Keys of the address whose change draws the page anew."""
 
 
 @dataclass(frozen=True)
 class View:
-    """The state of the page. Fields are keys of the address; ``period`` as ``period_of`` gives it."""
+    """The state of the page, but for the filters. Fields are keys of the address."""
 
     view: str = "table"
     by: str = "line"
-    phase: str = ""
-    period: str = "auto"
 
     def url(self, trace_id: str, **changes: str) -> str:
         """The page's address with some of it changed; defaults are left out."""
@@ -39,13 +34,13 @@ class View:
         defaults = View()
         state = {f.name: getattr(other, f.name) for f in fields(other)}
         state = {key: value for key, value in state.items() if value != getattr(defaults, key)}
-        return page_url(trace_id, "/bottlenecks", state | {"period": in_address(other.period)})
+        return page_url(trace_id, "/bottlenecks", state)
 
 
-def view_of(search: Mapping[str, str], period: str) -> View:
+def view_of(search: Mapping[str, str]) -> View:
     """The view that an address asks for. Unknown values fall back to the defaults."""
     known = {key: search[key] for key, values in _CHOICES.items() if search.get(key, "") in values and key in search}
-    return View(**known, period=period)
+    return View(**known)
 
 
 def view_switch(view: View, trace_id: str) -> list[Any]:

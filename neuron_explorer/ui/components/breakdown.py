@@ -15,7 +15,7 @@ from neuron_explorer.ui.components.exports import exportable_chart
 from neuron_explorer.ui.page import page_url
 
 
-def breakdown_card(breakdown: Breakdown, steps: StepTimes, trace_id: str, period: str = "") -> html.Section:
+def breakdown_card(breakdown: Breakdown, steps: StepTimes, trace_id: str) -> html.Section:
     """The bar and its legend: mean time a step, or of the whole run without steady steps."""
     parts = [p for p in breakdown.parts if p.ns > 0]
     per_step = breakdown.steps > 0
@@ -24,12 +24,12 @@ def breakdown_card(breakdown: Breakdown, steps: StepTimes, trace_id: str, period
         return card("A steady step", html.P("No operator was recorded on the main thread.", className="empty"))
     bar = html.Div(
         [
-            _segment(part, breakdown, trace_id, period)
+            _segment(part, breakdown)
             for part in parts
         ],
         className="stack-bar", role="img", **{"aria-label": _said(parts, breakdown)},
     )  # fmt: skip
-    legend = html.Div([_legend(part, breakdown, size, trace_id, period) for part in parts], className="stack-legend")
+    legend = html.Div([_legend(part, breakdown, size, trace_id) for part in parts], className="stack-legend")
     total = breakdown.total_ns / max(breakdown.steps, 1)
     sums = f"{'Mean a step' if per_step else 'Sum'} {q.duration(total)} = the parts, in {unit}. "
     return card(
@@ -55,22 +55,22 @@ def _title(breakdown: Breakdown, steps: StepTimes) -> list[Any]:
     return ["A steady step ", html.Span(figure, className="figure"), f" {text}{rule}"]
 
 
-def _href(part: Part, trace_id: str, period: str) -> str:
+def _href(part: Part, trace_id: str) -> str:
     if part.key in PHASES:
-        return page_url(trace_id, "/bottlenecks", {"by": "line", "phase": part.key, "period": period})
+        return page_url(trace_id, "/bottlenecks", {"by": "line", "phase": part.key})
     return ""
 
 
-def _segment(part: Part, breakdown: Breakdown, trace_id: str, period: str) -> Any:
+def _segment(part: Part, breakdown: Breakdown) -> Any:
     share = part.ns / breakdown.total_ns
     title = f"{part.label}: {q.duration(breakdown.per_step(part))}, {q.share(share)}"
     style = {"width": f"{share * 100:.4f}%"}
     return html.Span(className=f"stack-part part-{part.key}", style=style, title=title)
 
 
-def _legend(part: Part, breakdown: Breakdown, size: int, trace_id: str, period: str) -> html.Div:
+def _legend(part: Part, breakdown: Breakdown, size: int, trace_id: str) -> html.Div:
     share = part.ns / breakdown.total_ns
-    href = _href(part, trace_id, period)
+    href = _href(part, trace_id)
     name = html.A(part.label, href=href) if href else html.Span(part.label)
     return html.Div(
         [

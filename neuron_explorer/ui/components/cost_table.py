@@ -22,16 +22,16 @@ REASONS = {
 }
 
 
-def lines_card(table: Table, trace_id: str, period: str = "", most: int = 8) -> html.Section:
+def lines_card(table: Table, trace_id: str, most: int = 8) -> html.Section:
     """The top lines, with a link to all of them."""
-    everything = page_url(trace_id, "/bottlenecks", {"by": "line", "period": period})
+    everything = page_url(trace_id, "/bottlenecks", {"by": "line"})
     if not table.rows:
         return card("Lines that cost most", html.P("No operator was recorded.", className="empty"))
     per_step = table.selection.steps > 0
     shown = table.rows[:most]
     head = ["line", "code", "self a step" if per_step else "self", "share", "launches", "module"]
     numeric = {2, 3, 4}
-    body = [_row(row, trace_id, per_step, shown[0].self_ns, period) for row in shown]
+    body = [_row(row, trace_id, per_step, shown[0].self_ns) for row in shown]
     hidden = table.total_rows - len(shown)
     notes: list[Any] = [f"{table.selection.time.name.capitalize()}; share of {table.selection.whole_text}. "]
     if hidden > 0:
@@ -57,9 +57,9 @@ def lines_card(table: Table, trace_id: str, period: str = "", most: int = 8) -> 
     )  # fmt: skip
 
 
-def _row(row: Row, trace_id: str, per_step: bool, largest: int, period: str) -> html.Tr:
+def _row(row: Row, trace_id: str, per_step: bool, largest: int) -> html.Tr:
     where: Any = (
-        line_link(trace_id, row.file, row.line, period)
+        line_link(trace_id, row.file, row.line)
         if row.file
         else html.Span(REASONS.get(row.attribution, "no line"), className="muted")
     )

@@ -14,7 +14,7 @@ from neuron_explorer.ui.components.links import line_link, timeline_url
 _WORDS = {"problem": "problem", "cost": "cost", "note": "note"}
 
 
-def findings_card(found: Sequence[Finding], trace_id: str, period: str = "") -> html.Section:
+def findings_card(found: Sequence[Finding], trace_id: str) -> html.Section:
     """The findings, or that there are none."""
     if not found:
         return card(
@@ -24,15 +24,15 @@ def findings_card(found: Sequence[Finding], trace_id: str, period: str = "") -> 
         )
     return card(
         "What to do first",
-        html.Ol([_finding(f, trace_id, period) for f in found], className="findings"),
+        html.Ol([_finding(f, trace_id) for f in found], className="findings"),
         extra="findings-card",
     )
 
 
-def _finding(finding: Finding, trace_id: str, period: str) -> html.Li:
+def _finding(finding: Finding, trace_id: str) -> html.Li:
     where: Any = ""
     if finding.file:
-        where = line_link(trace_id, finding.file, finding.line, period)
+        where = line_link(trace_id, finding.file, finding.line)
     elif finding.step >= 0:
         where = html.A(f"step {finding.step}", href=timeline_url(trace_id, step=str(finding.step)), className="mono")
     return html.Li(

@@ -72,7 +72,7 @@ def hottest(lines: Sequence[LineRow], metric: str, most: int) -> list[int]:
 
 
 def columns_and_rows(
-    lines: Sequence[LineRow], metric: str, trace_id: str, file: str, period: str, steps: int
+    lines: Sequence[LineRow], metric: str, trace_id: str, file: str, steps: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Column definitions and rows. Times in one unit for the file, a step where there are steady steps."""
     each = max(steps, 1)
@@ -89,7 +89,7 @@ def columns_and_rows(
             field, title, digits, tip, **{**extra, "valueFormatter": {"function": f"nxBlank(params.value, {digits})"}}
         )
 
-    base = source_url(trace_id, file, 0, "" if period == "auto" else period)
+    base = source_url(trace_id, file)
     longest = max((len(x.text or "") for x in lines), default=0)
     code_width = max(_CODE_WIDTH[0], min(_CODE_WIDTH[1], round(7.4 * longest) + 24))
     whole = all((x.launches or 0) % each == 0 for x in lines)

@@ -21,7 +21,6 @@ def source_list(
     with_text: frozenset[str],
     current: str,
     trace_id: str,
-    period: str,
     metric: str,
     steps: int,
 ) -> html.Section:
@@ -29,7 +28,7 @@ def source_list(
     shown = list(files[:MOST])
     shown += [row for row in files[MOST:] if row.file == current]
     hidden = len(files) - min(len(files), MOST)
-    state = {"period": "" if period == "auto" else period, "metric": "" if metric == "self" else metric}
+    state = {"metric": "" if metric == "self" else metric}
     items = html.Ul(
         [_item(row, row.file in with_text, row.file == current, trace_id, state, steps) for row in shown],
         className="source-files",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any, Final
 
 from dash import dcc, html
@@ -18,6 +19,7 @@ MOST_BARS: Final = 400
 CUT: Final = 3
 """Bars above so many times the longest steady step are cut."""
 MOST_LABELS: Final = 10
+FAINT: Final = 0.3
 
 _GROUPS: Final = (
     ("steady", "steady", "#4c78a8", ""),
@@ -26,8 +28,8 @@ _GROUPS: Final = (
 )
 
 
-def step_card(steps: StepTimes, trace_id: str) -> html.Section:
-    """The chart, or why there is none."""
+def step_card(steps: StepTimes, trace_id: str, inside: Collection[int] | None = None) -> html.Section:
+    """The chart, or why there is none. ``inside``: numbers of the chosen steps; others are drawn faint."""
     shown = [s for s in steps.steps if s.duration >= 0]
     if not shown:
         return card(
@@ -58,7 +60,7 @@ def step_card(steps: StepTimes, trace_id: str) -> html.Section:
             html.Div(
                 dcc.Graph(
                     id="step-chart",
-                    figure=step_figure(bars, steps.median_ns),
+                    figure=step_figure(bars, steps.median_ns, inside),
                     config={"displayModeBar": False, "responsive": True},
                     responsive=True,
                 ),
@@ -108,7 +110,9 @@ def _labelled(cut: list[StepTime], span: int) -> list[StepTime]:
     return shown
 
 
-def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any]:
+def step_figure(
+    steps: list[StepTime], median_ns: float | None, inside: Collection[int] | None = None
+) -> dict[str, Any]:
     """The Plotly figure as plain data: numbers and our own words only."""
     size, _ = _unit(steps)
     apart = steps[1].step - steps[0].step if len(steps) > 1 else 1
@@ -135,6 +139,7 @@ def step_figure(steps: list[StepTime], median_ns: float | None) -> dict[str, Any
                 "width": 0.8 * apart,
                 "marker": {
                     "color": colour,
+                    "opacity": [1 if inside is None or s.step in inside else FAINT for s in group],
                     "line": {"width": 0},
                     "pattern": {
                         "shape": pattern,

@@ -9,19 +9,18 @@ from dash import ClientsideFunction, Input, Output, State, html
 
 from neuron_explorer.analysis import bottlenecks as analysis
 from neuron_explorer.analysis.bottlenecks import Table
+from neuron_explorer.analysis.filters import KEYS as FILTERS
 from neuron_explorer.analysis.plain import plain
-from neuron_explorer.analysis.selection import Selection, in_phase, select
 from neuron_explorer.errors import NeuronExplorerError
-from neuron_explorer.trace.schema import PHASES
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.components.bottleneck_table import GRID, table_card, table_tools
 from neuron_explorer.ui.components.bottleneck_views import KEYS, ROWS, View, view_of, view_switch
 from neuron_explorer.ui.components.card import segmented
 from neuron_explorer.ui.components.line_panel import ops_table
 from neuron_explorer.ui.components.links import place, source_url, timeline_url
-from neuron_explorer.ui.components.period import period_filter, period_of
 from neuron_explorer.ui.components.source_panel import source_context
-from neuron_explorer.ui.page import Page, Search, page_url, parse_search, trace_id_of
+from neuron_explorer.ui.filters import filter_of
+from neuron_explorer.ui.page import Page, Search, keeping, page_url, parse_search, trace_id_of
 
 if TYPE_CHECKING:
     import dash
@@ -56,19 +55,8 @@ class LineData:
 
 def data(trace: Trace, search: Search) -> BottleneckData:
     """The page's data. Unknown values in the query fall back to the defaults."""
-    view = view_of(search, period_of(trace, search))
-    return BottleneckData(view, cached(trace, _table, view.by, view.period, view.phase))
-
-
-def _selection(trace: Trace, period: str, phase: str) -> Selection:
-    selection = cached(trace, select, period)
-    return in_phase(selection, phase) if phase else selection
-
-
-def _table(trace: Trace, by: str, period: str, phase: str) -> Table:
-    if by == "line" and not phase:
-        return cached(trace, analysis.by_line, period)
-    return _BY[by](trace, selection=_selection(trace, period, phase))
+    view = view_of(search)
+    return BottleneckData(view, cached(trace, _BY[view.by], filter_of(trace, search)))
 
 
 def line_data(trace: Trace, search: Search) -> LineData | None:
@@ -76,12 +64,7 @@ def line_data(trace: Trace, search: Search) -> LineData | None:
     file, line = search.get("file", ""), search.get("line", "")
     if not file or not line.isascii() or not line.isdigit() or len(line) > 9:
         return None
-    view = view_of(search, period_of(trace, search))
-    return LineData(file, int(line), cached(trace, _line_table, file, int(line), view.period, view.phase))
-
-
-def _line_table(trace: Trace, file: str, line: int, period: str, phase: str) -> Table:
-    return analysis.ops_on_line(trace, file, line, selection=_selection(trace, period, phase))
+    return LineData(file, int(line), cached(trace, analysis.ops_on_line, file, int(line), filter_of(trace, search)))
 
 
 def layout(trace_id: str, trace: Trace, search: Search) -> Any:
@@ -93,7 +76,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
             html.Div(
                 [
                     *view_switch(d.view, trace_id),
-                    *_filters(d.view, trace, trace_id),
+                    _rows_by(d.view, trace_id),
                     html.Div(table_tools(d.view, search), className="toolbar-end"),
                 ],
                 className="toolbar",
@@ -113,20 +96,9 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     )  # fmt: skip
 
 
-def _filters(view: View, trace: Trace, trace_id: str) -> list[Any]:
+def _rows_by(view: View, trace_id: str) -> html.Div:
     rows = [(name, view.url(trace_id, by=key), key == view.by) for key, name in ROWS]
-    phases = [("All phases", view.url(trace_id, phase=""), not view.phase)]
-    phases += [
-        (phase.capitalize(), view.url(trace_id, phase=phase), view.phase == phase)
-        for phase in PHASES
-        if phase != "recompute" or view.phase == phase
-    ]
-    keep = "q sort filter file line"
-    return [
-        segmented("Rows by", rows, keep="q file line"),
-        segmented("Phase", phases, keep=keep),
-        *period_filter(trace, view.period, lambda other: view.url(trace_id, period=other), keep=keep),
-    ]
+    return segmented("Rows by", rows, keep="q file line")
 
 
 def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
@@ -141,7 +113,7 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
             [
                 html.H2(
                     ["Source ", html.A(place(d.file, d.line), className="mono", title=f"{plain(d.file, 400)}:{d.line}",
-                                       href=source_url(trace_id, d.file, d.line, search.get("period", "")))],
+                                       href=source_url(trace_id, d.file, d.line))],
                     className="card-title",
                 ),
                 html.A("close", href=page_url(trace_id, "/bottlenecks", close), className="card-aside"),
@@ -178,7 +150,11 @@ def register(app: dash.Dash, registry: Registry) -> None:
             trace = registry.get(trace_id)
         except NeuronExplorerError:
             return []
-        return [] if trace is None else panel(trace_id, trace, parse_search(search))
+        if trace is None:
+            return []
+        state = parse_search(search)
+        with keeping(filter_of(trace, state).in_address()):
+            return panel(trace_id, trace, state)
 
     app.clientside_callback(
         ClientsideFunction("nx", "gridState"),
@@ -199,4 +175,5 @@ PAGE = Page(
     register=register,
     follows=KEYS,
     wide=True,
+    filters=FILTERS,
 )

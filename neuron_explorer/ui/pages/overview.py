@@ -10,6 +10,7 @@ from dash import ClientsideFunction, Input, Output, State, html
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.bottlenecks import Table, by_line
 from neuron_explorer.analysis.facts import RunFacts, run_facts
+from neuron_explorer.analysis.filters import KEYS
 from neuron_explorer.analysis.findings import Finding, findings
 from neuron_explorer.analysis.phases import Breakdown, time_by_phase
 from neuron_explorer.analysis.selection import Selection, select
@@ -19,8 +20,8 @@ from neuron_explorer.ui.compiling import compiling
 from neuron_explorer.ui.components.breakdown import breakdown_card
 from neuron_explorer.ui.components.cost_table import lines_card
 from neuron_explorer.ui.components.findings import findings_card
-from neuron_explorer.ui.components.period import in_address, period_filter, period_of
 from neuron_explorer.ui.components.step_chart import step_card
+from neuron_explorer.ui.filters import filter_of
 from neuron_explorer.ui.page import Page, Search, page_url
 
 if TYPE_CHECKING:
@@ -43,47 +44,54 @@ class OverviewData:
 
 
 def data(trace: Trace, search: Search) -> OverviewData:
-    """The page's data; ``period`` in the query chooses the steps."""
-    period = period_of(trace, search)
-    selection = cached(trace, select, period)
+    """The page's data. Findings are about all of a step: filters of phase and device do not narrow them."""
+    chosen = filter_of(trace, search)
+    whole = chosen.only(("period", "rank", "process"))
     facts = cached(trace, run_facts)
-    steps = cached(trace, step_times)
-    breakdown = cached(trace, time_by_phase, period)
-    lines = cached(trace, by_line, period)
-    found = compiling(trace).alerts
-    return OverviewData(facts, selection, steps, breakdown, lines, findings(facts, steps, breakdown, lines, found))
+    steps = cached(trace, step_times, chosen.only(("rank",)))
+    found = findings(
+        facts, steps, cached(trace, time_by_phase, whole), cached(trace, by_line, whole), compiling(trace).alerts
+    )
+    return OverviewData(
+        facts,
+        cached(trace, select, chosen),
+        steps,
+        cached(trace, time_by_phase, chosen),
+        cached(trace, by_line, chosen),
+        found,
+    )
 
 
 def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     """Draw it."""
     d = data(trace, search)
-    period = in_address(period_of(trace, search))
+    inside = d.selection.step_numbers if d.selection.period == "range" else None
     return html.Div(
         [
-            _scope(d, trace, trace_id, period_of(trace, search)),
-            findings_card(d.findings, trace_id, period),
+            _scope(d, trace_id),
+            findings_card(d.findings, trace_id),
             html.Div(
-                [breakdown_card(d.breakdown, d.steps, trace_id, period), step_card(d.steps, trace_id)],
+                [breakdown_card(d.breakdown, d.steps, trace_id), step_card(d.steps, trace_id, inside)],
                 className="columns",
             ),
-            lines_card(d.lines, trace_id, period),
+            lines_card(d.lines, trace_id),
         ],
         className="page",
     )
 
 
-def _scope(d: OverviewData, trace: Trace, trace_id: str, period: str) -> html.Div:
+def _scope(d: OverviewData, trace_id: str) -> html.Div:
     unseen = len(d.facts.not_observed)
     said: list[Any] = [f"{d.selection.note[:1].upper()}{d.selection.note[1:]}. "]
     if not d.selection.time.is_execution or d.facts.emulated:
         said.append(f"Times are {d.selection.time.text}. ")
+    if d.selection.parts_sql:
+        said.append("Findings and step times are those of whole steps. ")
     if unseen:
         said.append(html.A(f"{q.plural(unseen, 'thing')} not observed", href=page_url(trace_id, "/about")))
     return html.Div(
-        [html.H1("Overview", className="visually-hidden"), html.P(said, className="scope-text"),
-         *period_filter(trace, period, lambda other: page_url(trace_id, "/overview", {"period": other}))],
-        className="scope",
-    )  # fmt: skip
+        [html.H1("Overview", className="visually-hidden"), html.P(said, className="scope-text")], className="scope"
+    )
 
 
 def register(app: dash.Dash, registry: Registry) -> None:
@@ -98,5 +106,5 @@ def register(app: dash.Dash, registry: Registry) -> None:
 
 
 PAGE = Page(
-    path="/overview", name="Overview", section="", layout=layout, data=data, register=register, follows=("period",)
+    path="/overview", name="Overview", section="", layout=layout, data=data, register=register, filters=KEYS
 )

@@ -14,6 +14,7 @@ from dash import ClientsideFunction, Input, Output, State, dcc, html
 from neuron_explorer.analysis import bottlenecks as analysis
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.bottlenecks import FileRow, Table
+from neuron_explorer.analysis.filters import KEYS, Filter
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.analysis.source_files import Marks, SourceFile, source_file
@@ -23,7 +24,6 @@ from neuron_explorer.ui.components import grid as g
 from neuron_explorer.ui.components.card import note, segmented
 from neuron_explorer.ui.components.line_panel import ops_table
 from neuron_explorer.ui.components.links import line_url, place, timeline_url
-from neuron_explorer.ui.components.period import in_address, period_filter, period_of
 from neuron_explorer.ui.components.source_grid import (
     BLOCK,
     FINDS,
@@ -37,7 +37,8 @@ from neuron_explorer.ui.components.source_grid import (
     source_grid,
 )
 from neuron_explorer.ui.components.source_list import source_list
-from neuron_explorer.ui.page import Page, Search, page_url, parse_search, trace_id_of
+from neuron_explorer.ui.filters import filter_of
+from neuron_explorer.ui.page import Page, Search, keeping, page_url, parse_search, trace_id_of
 
 if TYPE_CHECKING:
     import dash
@@ -54,7 +55,7 @@ class SourceData:
 
     ``files``: those with time, costliest first, then those that only have text. ``shown``: the
     chosen file, None where the trace names none. ``line``: the chosen line, 0 for none.
-    ``metric``: a key of ``METRICS``. ``steady``: there are steady steps to choose.
+    ``metric``: a key of ``METRICS``.
     """
 
     files: tuple[FileRow, ...]
@@ -62,20 +63,18 @@ class SourceData:
     shown: SourceFile | None
     line: int
     metric: str
-    period: str
     selection: Selection
-    steady: bool
 
 
 def data(trace: Trace, search: Search) -> SourceData:
     """The page's data. Unknown values in the query fall back to the defaults."""
-    period = period_of(trace, search)
-    selection = cached(trace, select, period)
-    files = cached(trace, _files, period)
+    chosen = filter_of(trace, search)
+    selection = cached(trace, select, chosen)
+    files = cached(trace, _files, chosen)
     wanted = search.get("file", "")
     with_text = frozenset(trace.sources())
     file = wanted or _first(files, with_text)
-    shown = cached(trace, _file, file, period) if file else None
+    shown = cached(trace, _file, file, chosen) if file else None
     metric = search.get("metric", "")
     return SourceData(
         files,
@@ -83,16 +82,14 @@ def data(trace: Trace, search: Search) -> SourceData:
         shown,
         _number(search, "line"),
         metric if metric in METRICS else "self",
-        period,
         selection,
-        cached(trace, select, "auto").period == "steady",
     )
 
 
-def _files(trace: Trace, period: str) -> tuple[FileRow, ...]:
-    rows = analysis.files_of(cached(trace, analysis.by_line, period))
+def _files(trace: Trace, chosen: Filter) -> tuple[FileRow, ...]:
+    rows = analysis.files_of(cached(trace, analysis.by_line, chosen))
     if rows is None:
-        rows = analysis.by_file(trace, selection=cached(trace, select, period))
+        rows = analysis.by_file(trace, selection=cached(trace, select, chosen))
     known = {row.file for row in rows}
     return (*rows, *(FileRow(file, 0, 0, 0, 0.0) for file in sorted(trace.sources()) if file not in known))
 
@@ -103,9 +100,9 @@ def _first(files: tuple[FileRow, ...], with_text: frozenset[str]) -> str:
     return next((file for file in ordered if file in with_text), ordered[0] if ordered else "")
 
 
-def _file(trace: Trace, file: str, period: str) -> SourceFile:
+def _file(trace: Trace, file: str, chosen: Filter) -> SourceFile:
     # The overview and the bottlenecks ask for the same table.
-    return source_file(trace, file, cached(trace, select, period), cached(trace, analysis.by_line, period))
+    return source_file(trace, file, cached(trace, select, chosen), cached(trace, analysis.by_line, chosen))
 
 
 def _number(search: Search, key: str) -> int:
@@ -113,9 +110,9 @@ def _number(search: Search, key: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else 0
 
 
-def line_ops(trace: Trace, file: str, line: int, period: str) -> Table:
+def line_ops(trace: Trace, file: str, line: int, chosen: Filter) -> Table:
     """The operators that ran for a line."""
-    return analysis.ops_on_line(trace, file, line, selection=cached(trace, select, period))
+    return analysis.ops_on_line(trace, file, line, selection=cached(trace, select, chosen))
 
 
 def layout(trace_id: str, trace: Trace, search: Search) -> Any:
@@ -129,7 +126,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
             className="card message",
         )  # fmt: skip
     lines, first, total = block_of(d.shown, d.line, _number(search, "block"))
-    files = source_list(d.files, d.with_text, d.shown.file, trace_id, d.period, d.metric, d.selection.steps)
+    files = source_list(d.files, d.with_text, d.shown.file, trace_id, d.metric, d.selection.steps)
     head = _head(d, trace_id, first, len(lines), total)
     if lines:
         code = [head, html.Div(_code(d, trace_id, lines), className="grid-box"), note(*_notes(d))]
@@ -141,7 +138,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     return html.Div(
         [
             html.H1("Source", className="visually-hidden"),
-            html.Div(_toolbar(d, trace, trace_id, lines), className="toolbar"),
+            html.Div(_toolbar(d, trace_id, lines), className="toolbar"),
             html.Div(
                 # Without lines there is no grid, and the panel's callback needs both.
                 [files, card, *([aside] if lines else [])],
@@ -160,19 +157,13 @@ def _why_nothing(d: SourceData) -> str:
     return d.shown.reason or "The file is empty."
 
 
-def _period(d: SourceData) -> str:
-    """As it stands in an address."""
-    return in_address(d.period)
-
-
-def _toolbar(d: SourceData, trace: Trace, trace_id: str, lines: list[LineRow]) -> list[Any]:
+def _toolbar(d: SourceData, trace_id: str, lines: list[LineRow]) -> list[Any]:
     assert d.shown is not None
     file = d.shown.file
 
     def url(**change: str) -> str:
-        state = {"file": file, "metric": "" if d.metric == "self" else d.metric,
-                 "period": _period(d), **change}  # fmt: skip
-        return page_url(trace_id, "/source", state)
+        state = {"file": file, "metric": "" if d.metric == "self" else d.metric}
+        return page_url(trace_id, "/source", {**state, **change})
 
     known = [m for m in METRICS if m != "bytes" or m == d.metric or any(x.bytes is not None for x in lines)]
     items: list[Any] = [
@@ -182,7 +173,6 @@ def _toolbar(d: SourceData, trace: Trace, trace_id: str, lines: list[LineRow]) -
             keep="line",
         )
     ]
-    items += period_filter(trace, d.period, lambda other: url(period=other), keep="line")
     hot = hottest(lines, d.metric, HOT)
     if hot:
         items.append(
@@ -207,7 +197,7 @@ def _head(d: SourceData, trace_id: str, first: int, shown: int, total: int) -> h
         moves = [html.Span(f"lines {first:,} to {first + shown - 1:,} of {total:,}", className="muted")]
         for text, line in (("earlier", first - BLOCK), ("later", first + BLOCK)):
             if 1 <= line <= total:
-                state = {"file": file, "block": str(line), "metric": d.metric, "period": _period(d)}
+                state = {"file": file, "block": str(line), "metric": d.metric}
                 moves.append(html.A(text, href=page_url(trace_id, "/source", state)))
         items.append(html.Div(moves, className="card-aside source-moves"))
     return html.Div(items, className="card-head source-head")
@@ -215,7 +205,7 @@ def _head(d: SourceData, trace_id: str, first: int, shown: int, total: int) -> h
 
 def _code(d: SourceData, trace_id: str, lines: list[LineRow]) -> Any:
     assert d.shown is not None
-    columns, rows = columns_and_rows(lines, d.metric, trace_id, d.shown.file, d.period, d.selection.steps)
+    columns, rows = columns_and_rows(lines, d.metric, trace_id, d.shown.file, d.selection.steps)
     return source_grid(columns, rows, d.line)
 
 
@@ -237,7 +227,7 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
     if d.shown is None or not d.line:
         return []
     file, line = d.shown.file, d.line
-    table = cached(trace, line_ops, file, line, d.period)
+    table = cached(trace, line_ops, file, line, filter_of(trace, search))
     row = d.shown.rows.get(line)
     state = {k: v for k, v in search.items() if k not in ("line", "block")}
     items: list[Any] = [
@@ -260,8 +250,7 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
         html.Ul(
             [
                 html.Li(html.A("Its events on the timeline", href=timeline_url(trace_id, file=file, line=str(line)))),
-                html.Li(html.A("Its row among the bottlenecks",
-                               href=line_url(trace_id, file, line, _period(d)))),
+                html.Li(html.A("Its row among the bottlenecks", href=line_url(trace_id, file, line))),
             ],
             className="link-list",
         )
@@ -320,7 +309,9 @@ def register(app: dash.Dash, registry: Registry) -> None:
         wanted = str(line) if line else ""
         now = [str(r.get("n", "")) for r in selected or [] if isinstance(r, dict)] if isinstance(selected, list) else []
         same = now == ([wanted] if wanted else [])
-        return panel(trace_id, trace, state), no_update if same else {"ids": [wanted] if wanted else []}
+        with keeping(filter_of(trace, state).in_address()):
+            items = panel(trace_id, trace, state)
+        return items, no_update if same else {"ids": [wanted] if wanted else []}
 
     app.clientside_callback(
         ClientsideFunction("nxSource", "select"),
@@ -337,6 +328,7 @@ PAGE = Page(
     layout=layout,
     data=data,
     register=register,
-    follows=("file", "metric", "period", "block"),
+    follows=("file", "metric", "block"),
     wide=True,
+    filters=KEYS,
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dash import ClientsideFunction, Input, Output, dcc, html
 
+from neuron_explorer.analysis.filters import KEYS
 from neuron_explorer.ui.page import Page, Search
 
 if TYPE_CHECKING:
@@ -42,4 +43,13 @@ def register(app: dash.Dash, registry: Registry) -> None:
     )
 
 
-PAGE = Page(path="/timeline", name="Timeline", section="", layout=layout, register=register, wide=True)
+PAGE = Page(
+    path="/timeline",
+    name="Timeline",
+    section="",
+    layout=layout,
+    register=register,
+    wide=True,
+    filters=KEYS,
+    own_filters=True,
+)
