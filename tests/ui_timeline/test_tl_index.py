@@ -252,7 +252,7 @@ def test_impossible_times_are_counted(make_trace):
 def test_levels_keep_their_types_and_counts():
     n = 40_000
     start = np.arange(n, dtype=np.int64) * 10
-    base = lod.base_entries(start, start + 7, np.arange(n, dtype="<u4"), np.zeros(n, "<u4"), np.zeros(n, "u1"))
+    base = (start, start + 7, np.arange(n, dtype="<u4"), np.zeros(n, "<u4"), np.zeros(n, "u1"))
     levels = lod.build_levels(base)
     assert levels
     for shift, entries in levels:

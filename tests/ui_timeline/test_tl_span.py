@@ -119,7 +119,7 @@ def test_each_entry_is_in_the_class_of_its_longest_event(make_trace, by):
     path, metadata = make_trace(columns)
     build(path, metadata)
     index = open_index(path)
-    found = codes.row_codes(path, by)
+    found = codes.row_codes(index, path, by)
 
     def thing(i):
         own = columns["self"][i]

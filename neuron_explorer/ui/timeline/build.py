@@ -1,8 +1,8 @@
-"""Builds the timeline's index from a trace, in two passes and in bounded memory.
+"""Builds the timeline's index from a trace, reading it twice, with memory for about a million events.
 
-First the Parquet file is read once and each event is appended to a scratch file of its
-lane. Then lane by lane the events are sorted by (depth, start), packed into rows without
-overlap, and written with their levels of detail.
+The first pass counts the events of each depth of each lane; the second one sorts them into
+their places on disk (scatter.py). What overlaps there is packed into rows of its own. Over the
+rows come the levels of detail (lod.py) and the sums of blocks of time (blocks.py).
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Final
 
 import numpy as np
 
-from neuron_explorer.ui.timeline import lod
-from neuron_explorer.ui.timeline.categories import CATEGORIES, NOT_DRAWN, OPEN_FLAG, category_of
-from neuron_explorer.ui.timeline.counters import CounterScan
+from neuron_explorer.ui.timeline import blocks, lod
+from neuron_explorer.ui.timeline.categories import CATEGORIES
+from neuron_explorer.ui.timeline.keys import Keys
 from neuron_explorer.ui.timeline.pack import sub_rows
 from neuron_explorer.ui.timeline.place import (
     MINIMAP_BINS,
@@ -27,45 +27,16 @@ from neuron_explorer.ui.timeline.place import (
     publish,
     trace_key,
 )
+from neuron_explorer.ui.timeline.reading import WORKERS, batches
+from neuron_explorer.ui.timeline.rows import Rows, mapped
+from neuron_explorer.ui.timeline.scan import COUNTED, MAX_TIME, NEVER_ENDED, READ, Found, Places, Survey, counted, found_in
+from neuron_explorer.ui.timeline.scatter import BaseFiles, Scatter
 
-MAX_TIME: Final = (1 << 53) - 1
-"""ns; the largest integer that a JavaScript number holds exactly (104 days)."""
-MAX_LANES: Final = 4096
-MAX_DEPTH: Final = 1024
 MAX_TRACKS: Final = 40_000
-"""Rows of the whole timeline. What lies beyond these bounds is counted as not drawn."""
-MAX_NAMES: Final = 1 << 18
-MAX_NAME_LENGTH: Final = 512
-BATCH: Final = 131_072
-
-RECORD: Final = np.dtype(
-    [
-        ("start", "<i8"),
-        ("end", "<i8"),
-        ("row", "<u4"),
-        ("name", "<u4"),
-        ("depth", "<u2"),
-        ("cat", "u1"),
-        ("x", "u1"),
-    ]
-)
-NEVER_ENDED: Final = -1
+"""Rows of the whole timeline. What lies beyond is counted as not drawn."""
+DENSITY_PART: Final = 1 << 18
 
 Progress = Callable[[float], None]
-
-
-@dataclass
-class _Scan:
-    """What the first pass found. ``names`` maps a text to its number; 0 is "no name kept"."""
-
-    names: dict[str, int] = field(default_factory=lambda: {"": 0})
-    lanes: dict[int, int] = field(default_factory=dict)  # lane → events
-    end: int = 0
-    events: int = 0
-    out_of_range: int = 0
-    out_of_bounds: int = 0
-    unended: int = 0
-    counters: CounterScan = field(default_factory=CounterScan)
 
 
 def build(path: Path, metadata: dict[str, Any], progress: Progress | None = None) -> Path:
@@ -74,275 +45,235 @@ def build(path: Path, metadata: dict[str, Any], progress: Progress | None = None
     ``metadata``: the trace's JSON document (lanes, duration). ``progress`` gets 0 to 1.
     Raises OSError where no folder can be written.
     """
+    import pyarrow as pa
+
     key = trace_key(path)
     folder, final = open_build_folder(path)
     tell = progress or (lambda _: None)
     try:
-        scan = _scatter(path, metadata, folder, lambda f: tell(f * 0.55))
-        info = _write_lanes(scan, metadata, folder, lambda f: tell(0.55 + f * 0.45))
+        info = _Build(path, metadata, folder, tell).run()
         info.update(key=key, fingerprint=fingerprint(key))
         (folder / "index.json").write_text(json.dumps(info))
-        shutil.rmtree(folder / "lanes")
         publish(folder, final)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    finally:
+        pa.default_memory_pool().release_unused()  # it would keep what was read
     tell(1.0)
     return final
 
 
-def _scatter(path: Path, metadata: dict[str, Any], folder: Path, tell: Progress) -> _Scan:
-    import pyarrow.parquet as pq
+class _Build:
+    """One build: what the passes find, and the files they write."""
 
-    (folder / "lanes").mkdir()
-    scan = _Scan()
-    writer = _LaneFiles(folder / "lanes")
-    with pq.ParquetFile(path) as file:
-        columns = ("kind", "name", "start", "duration", "depth", "lane", "phase", "detail")
-        wanted = [c for c in columns if c in file.schema_arrow.names]
-        total = max(1, file.metadata.num_rows)
-        row = 0
-        for group in range(file.metadata.num_row_groups):
-            for batch in file.iter_batches(BATCH, row_groups=[group], columns=wanted):
-                _scatter_batch(batch, row, scan, writer)
-                row += batch.num_rows
-                tell(row / total)
-    writer.close()
-    declared = metadata.get("duration_ns")
-    if isinstance(declared, int) and scan.end < declared <= MAX_TIME:
-        scan.end = declared
-    return scan
+    def __init__(self, path: Path, metadata: dict[str, Any], folder: Path, tell: Progress) -> None:
+        from neuron_explorer.ui.timeline.counters import CounterScan
 
+        self._path, self._metadata, self._folder, self._tell = path, metadata, folder, tell
+        self._keys = Keys()
+        self._counters = CounterScan()
+        self._end = self._file_rows = self._out_of_range = self._out_of_bounds = 0
+        self._unended = 0
+        self._length = 0
+        self._tracks: list[tuple[int, ...]] = []  # lane index, depth, sub, offset, n
 
-def _scatter_batch(batch: Any, first_row: int, scan: _Scan, writer: _LaneFiles) -> None:
-    kind, kinds = codes_of(batch.column("kind"))
-    drawn = np.array([k not in NOT_DRAWN for k in kinds], bool)[kind]
-    start = _integers(batch, "start", -1)
-    if "counter" in kinds:
-        _scatter_counters(batch, np.flatnonzero((kind == kinds.index("counter")) & (start >= 0)), start, scan)
-    if not drawn.any():
-        return
-    duration = _integers(batch, "duration", -1)
-    open_ended = duration < 0
-    # Impossible times are counted, never drawn somewhere they do not belong.
-    possible = (start >= 0) & (start < MAX_TIME) & (duration <= MAX_TIME)
-    end = np.where(open_ended | ~possible, NEVER_ENDED, start + np.where(possible, duration, 0))
-    possible &= end <= MAX_TIME
-    scan.out_of_range += int((drawn & ~possible).sum())
-    depth = _integers(batch, "depth", 0)
-    shallow = depth < MAX_DEPTH
-    scan.out_of_bounds += int((drawn & possible & ~shallow).sum())
-    keep = np.flatnonzero(drawn & possible & shallow)
-    if len(keep) == 0:
-        return
-    phase, phases = (
-        codes_of(batch.column("phase")) if "phase" in batch.schema.names else (np.zeros(len(kind), np.int64), [""])
-    )
-    table = np.array([[category_of(k, p) for p in phases] for k in kinds], np.uint8)
-    name, names = codes_of(batch.column("name"))
-    numbers = np.array([_name_number(scan, text) for text in names], np.uint32)
+    def run(self) -> dict[str, Any]:
+        """Write everything but ``index.json``; returns what that says."""
+        places = self._survey()
+        files = BaseFiles(self._folder)
+        try:
+            scatter, events, hidden = self._scatter(places, files)
+            hidden += self._arrange(places, scatter, files)
+            files.close(self._length)
+        finally:
+            files.abandon()
+        tracks = np.zeros((len(self._tracks), 7), np.int64)
+        tracks[:, :5] = np.array(self._tracks, np.int64).reshape(-1, 5)
+        lanes = self._lanes(places, tracks, events, hidden)
+        rows = Rows(lanes, tracks, {n: mapped(self._folder / f"b_{n}.bin", lod.DTYPES[n]) for n in lod.BASE_FIELDS})
+        levels, entries = self._levels(rows, tracks)
+        lines = mapped(self._folder / "r_line.bin", np.dtype("<u4"))
+        codes = blocks.Codes(len(self._keys.names), len(self._keys.lines), lines)
+        sums = blocks.write(self._folder, rows, max(self._end, 1), codes, lambda f: self._tell(0.7 + 0.3 * f))
+        tracks.astype("<i8").tofile(self._folder / "tracks.bin")
+        return {
+            **self._keys.write(self._folder), **self._series(), **sums,
+            "end": max(self._end, 1), "events": self._length, "rows": self._file_rows,
+            "level_entries": entries, "tracks": len(tracks), "levels": levels, "lanes": lanes,
+            "unended": self._unended, "out_of_range": self._out_of_range,
+            "not_drawn": int(hidden.sum()) + self._out_of_bounds,
+        }  # fmt: skip
 
-    records = np.zeros(len(keep), RECORD)
-    records["start"] = start[keep]
-    records["end"] = end[keep]
-    records["row"] = keep + first_row
-    records["name"] = numbers[name[keep]]
-    records["depth"] = np.maximum(depth[keep], 0)
-    records["cat"] = table[kind[keep], phase[keep]] | np.where(open_ended[keep], OPEN_FLAG, 0).astype(np.uint8)
-    scan.events += len(keep)
-    scan.unended += int(open_ended[keep].sum())
-    scan.end = max(scan.end, int(records["end"].max()), int(records["start"].max()) + 1)
+    def _survey(self) -> Places:
+        from neuron_explorer.ui.timeline.lanes import lane_table
 
-    lane = _integers(batch, "lane", 0)[keep]
-    order = np.argsort(lane, kind="stable")
-    lanes, firsts = np.unique(lane[order], return_index=True)
-    for number, part in zip(lanes.tolist(), np.split(order, firsts[1:]), strict=True):
-        if number not in scan.lanes and len(scan.lanes) >= MAX_LANES:
-            scan.out_of_bounds += len(part)
-            continue
-        scan.lanes[number] = scan.lanes.get(number, 0) + len(part)
-        writer.append(number, records[part])
+        survey, row = Survey(), 0
+        total = max(1, self._total_rows())
+        for found, row in batches(self._path, COUNTED, counted):
+            survey.add(found)
+            self._tell(0.1 * row / total)
+        self._file_rows = row
+        seen = {lane: int(survey.count[n].sum()) for lane, n in survey.lanes.items()}
+        order = [lane["lane"] for lane in lane_table(self._metadata, {k: n for k, n in seen.items() if n})]
+        count = survey.count[[survey.lanes[lane] for lane in order]] if order else survey.count[:0]
+        return Places(order, count, MAX_TRACKS)
 
+    def _total_rows(self) -> int:
+        import pyarrow.parquet as pq
 
-def _scatter_counters(batch: Any, rows: np.ndarray, start: np.ndarray, scan: _Scan) -> None:
-    rows = rows[start[rows] < MAX_TIME]
-    if len(rows) == 0 or "detail" not in batch.schema.names:
-        return
-    name, names = codes_of(batch.column("name"))
-    detail, details = codes_of(batch.column("detail"))
-    lane = _integers(batch, "lane", 0)[rows]
-    scan.counters.add(lane, [names[i] for i in name[rows]], start[rows], [details[i] for i in detail[rows]])
-    scan.end = max(scan.end, int(start[rows].max()) + 1)
+        return int(pq.read_metadata(self._path).num_rows)
 
+    def _scatter(self, places: Places, files: BaseFiles) -> tuple[Scatter, np.ndarray, np.ndarray]:
+        """Every event in its place; events and not drawn ones of each lane."""
+        scatter = Scatter(files, places.capacity)
+        events = np.zeros(len(places.lanes) + 1, np.int64)
+        hidden = np.zeros(len(places.lanes) + 1, np.int64)
+        first = 0
+        with open(self._folder / "r_line.bin", "wb") as lines:
+            for found, row in batches(self._path, READ, lambda batch, _: found_in(batch, places)):
+                self._take(found, first, scatter, lines)
+                events += found.events
+                hidden += found.hidden
+                first = row
+                self._tell(0.1 + 0.4 * row / max(1, self._file_rows))
+        scatter.flush()
+        declared = self._metadata.get("duration_ns")
+        if isinstance(declared, int) and self._end < declared <= MAX_TIME:
+            self._end = declared
+        return scatter, events[:-1], hidden[:-1]
 
-def codes_of(column: Any) -> tuple[np.ndarray, list[str]]:
-    """Codes and texts of a text column; null is the text ""."""
-    import pyarrow as pa
+    def _take(self, found: Found, first: int, scatter: Scatter, lines: IO[bytes]) -> None:
+        name = self._keys.of_names(found.names)
+        lines.write(self._keys.of_lines(found.lines, found.coloured).data)
+        self._out_of_range += found.out_of_range
+        self._out_of_bounds += found.out_of_bounds
+        self._unended += int((found.end == NEVER_ENDED).sum())
+        self._end = max(self._end, found.end_of_all)
+        if found.counters is not None:
+            self._counters.add(*found.counters)
+            self._end = max(self._end, int(found.counters[2].max()) + 1)
+        scatter.add(found.place, {
+            "start": found.start, "end": found.end, "row": (found.kept + first).astype(np.uint32),
+            "name": name[found.kept], "cat": found.cat,
+        })  # fmt: skip
 
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    texts = [("" if text is None else text) for text in column.dictionary.to_pylist()]
-    codes = column.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-    return codes, [*texts, ""]
+    def _arrange(self, places: Places, scatter: Scatter, files: BaseFiles) -> np.ndarray:
+        """Pack what overlaps into rows of its own, and close the gaps; how much is not drawn, by lane."""
+        hidden = np.zeros(len(places.lanes), np.int64)
+        for place in np.flatnonzero(scatter.count).tolist():
+            lane, depth = int(places.lane[place]), int(places.depth[place])
+            offset, n = int(scatter.offset[place]), int(scatter.count[place])
+            if len(self._tracks) >= MAX_TRACKS:
+                hidden[lane] += n
+            elif scatter.rough[place]:
+                hidden[lane] += self._pack(lane, depth, files, offset, n)
+            else:
+                if offset != self._length:
+                    for at in range(0, n, DENSITY_PART):
+                        size = min(DENSITY_PART, n - at)
+                        for name, values in files.read(offset + at, size).items():
+                            files.write(name, self._length + at, values)
+                self._row(lane, depth, 0, n)
+        return hidden
 
+    def _row(self, lane: int, depth: int, sub: int, n: int) -> None:
+        self._tracks.append((lane, depth, sub, self._length, n))
+        self._length += n
 
-def _integers(batch: Any, name: str, missing: int) -> np.ndarray:
-    if name not in batch.schema.names:
-        return np.full(batch.num_rows, missing, np.int64)
-    column = batch.column(name)
-    if column.null_count:
-        column = column.fill_null(missing)
-    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    def _pack(self, lane: int, depth: int, files: BaseFiles, offset: int, n: int) -> int:
+        columns = files.read(offset, n)
+        end = columns["end"].copy()
+        end[end == NEVER_ENDED] = self._end
+        order = np.lexsort((end, columns["start"]))
+        columns = {name: values[order] for name, values in {**columns, "end": end}.items()}
+        rows = sub_rows(columns["start"], columns["end"])
+        rows[rows >= MAX_TRACKS - len(self._tracks)] = -1
+        for sub in range(int(rows.max()) + 1):
+            mine = np.flatnonzero(rows == sub)
+            for name, values in columns.items():
+                files.write(name, self._length, values[mine])
+            self._row(lane, depth, sub, len(mine))
+        return int((rows < 0).sum())
 
+    def _lanes(
+        self, places: Places, tracks: np.ndarray, events: np.ndarray, hidden: np.ndarray
+    ) -> list[dict[str, Any]]:
+        """The table of lanes. Lanes without an event are left out, and ``tracks`` numbered accordingly."""
+        from neuron_explorer.ui.timeline.lanes import lane_table
 
-def _name_number(scan: _Scan, text: str) -> int:
-    text = text[:MAX_NAME_LENGTH]
-    number = scan.names.get(text)
-    if number is None:
-        number = len(scan.names) if len(scan.names) < MAX_NAMES else 0
-        if number:
-            scan.names[text] = number
-    return number
+        number = {lane: n for n, lane in enumerate(places.lanes)}
+        present = {lane: int(events[n]) for lane, n in number.items() if events[n]}
+        count = np.bincount(tracks[:, 0], minlength=len(places.lanes))
+        table, renumbered, first = [], np.zeros(len(places.lanes), np.int64), 0
+        for each in lane_table(self._metadata, present):
+            old = number[each["lane"]]
+            renumbered[old] = len(table)
+            table.append({**each, "first": first, "tracks": int(count[old]), "events": present[each["lane"]],
+                          "hidden": int(hidden[old])})  # fmt: skip
+            first += int(count[old])
+        tracks[:, 0] = renumbered[tracks[:, 0]] if len(tracks) else 0
+        return table
 
+    def _levels(self, rows: Rows, tracks: np.ndarray) -> tuple[int, int]:
+        """Write the levels of detail and the minimap; (number of levels, entries in them)."""
+        table: list[tuple[int, ...]] = []  # shift, offset, n
+        density = np.zeros((len(CATEGORIES), MINIMAP_BINS), np.int64)
+        files = {n: open(self._folder / f"l_{n}.bin", "wb") for n in lod.LEVEL_FIELDS}  # noqa: SIM115
+        length = 0
+        try:
+            for track, (levels, starts) in enumerate(self._of_tracks(rows)):
+                tracks[track, 5:7] = len(table), len(levels)
+                density += starts
+                for shift, entries in levels:
+                    for name, file in files.items():
+                        file.write(np.ascontiguousarray(getattr(entries, name), lod.DTYPES[name]).data)
+                    table.append((shift, length, len(entries)))
+                    length += len(entries)
+                self._tell(0.5 + 0.2 * sum(rows.base_range(track)) / 2 / max(1, self._length))
+        finally:
+            for file in files.values():
+                file.close()
+        np.asarray(table, "<i8").reshape(-1, 3).tofile(self._folder / "levels.bin")
+        density.astype("<u4").tofile(self._folder / "minimap.bin")
+        return len(table), length
 
-class _LaneFiles:
-    """Appends records to a file per lane; few files open and little memory, however many lanes."""
+    def _of_tracks(self, rows: Rows) -> Iterator[tuple[list[tuple[int, lod.Entries]], np.ndarray]]:
+        """Levels and density of each row of the timeline, in order; two are worked on at a time."""
 
-    FLUSH = 1 << 20
+        def work(track: int) -> tuple[list[tuple[int, lod.Entries]], np.ndarray]:
+            lo, hi = rows.base_range(track)
+            columns = [rows.column(n)[lo:hi] for n in lod.BASE_FIELDS]
+            return lod.build_levels(columns), _density(columns[0], columns[4], max(self._end, 1))
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._waiting: dict[int, list[bytes]] = {}
-        self._sizes: dict[int, int] = {}
-        self._total = 0
+        with ThreadPoolExecutor(WORKERS, thread_name_prefix="levels") as pool:
+            waiting = [pool.submit(work, track) for track in range(min(WORKERS, rows.track_count))]
+            try:
+                for track in range(rows.track_count):
+                    found = waiting[track % WORKERS].result()
+                    if track + WORKERS < rows.track_count:
+                        waiting[track % WORKERS] = pool.submit(work, track + WORKERS)
+                    yield found
+            finally:
+                pool.shutdown(cancel_futures=True)
 
-    def append(self, lane: int, records: np.ndarray) -> None:
-        data = records.tobytes()
-        self._waiting.setdefault(lane, []).append(data)
-        self._sizes[lane] = self._sizes.get(lane, 0) + len(data)
-        self._total += len(data)
-        if self._sizes[lane] >= self.FLUSH:
-            self._flush(lane)
-        elif self._total >= 64 * self.FLUSH:
-            self.close()
+    def _series(self) -> dict[str, Any]:
+        from neuron_explorer.ui.timeline.lanes import lane_table
 
-    def _flush(self, lane: int) -> None:
-        with open(self._folder / str(lane), "ab") as file:
-            file.writelines(self._waiting.pop(lane))
-        self._total -= self._sizes.pop(lane)
-
-    def close(self) -> None:
-        for lane in list(self._waiting):
-            self._flush(lane)
-
-
-class _Columns:
-    """Raw little-endian files of one kind of entries, appended to array by array."""
-
-    def __init__(self, folder: Path, prefix: str, names: tuple[str, ...]) -> None:
-        self._files: dict[str, IO[bytes]] = {
-            n: open(folder / f"{prefix}{n}.bin", "wb")  # noqa: SIM115 - closed by close()
-            for n in names
+        series = self._counters.write(self._folder)
+        lanes = {lane["lane"]: lane for lane in lane_table(self._metadata, {each["lane"]: each["n"] for each in series})}
+        return {
+            "series": [{**each, **{k: lanes[each["lane"]][k] for k in ("process", "rank")}} for each in series],
+            "samples": sum(each["n"] for each in series),
+            "samples_dropped": self._counters.dropped,
         }
-        self.length = 0
-
-    def append(self, entries: lod.Entries) -> int:
-        """Append; returns the offset of the first entry."""
-        offset = self.length
-        for name, file in self._files.items():
-            file.write(np.ascontiguousarray(getattr(entries, name), lod.DTYPES[name]).data)
-        self.length += len(entries)
-        return offset
-
-    def close(self) -> None:
-        for file in self._files.values():
-            file.close()
 
 
-def _write_lanes(scan: _Scan, metadata: dict[str, Any], folder: Path, tell: Progress) -> dict[str, Any]:
-    from neuron_explorer.ui.timeline.lanes import lane_table
-
-    base = _Columns(folder, "b_", lod.BASE_FIELDS)
-    level = _Columns(folder, "l_", lod.LEVEL_FIELDS)
-    tracks: list[tuple[int, ...]] = []  # lane index, depth, sub, offset, n, first level, levels
-    levels: list[tuple[int, ...]] = []  # shift, offset, n
-    density = np.zeros((len(CATEGORIES), MINIMAP_BINS), np.int64)
-    not_packed = done = 0
-    lanes = []
-    for described in lane_table(metadata, scan.lanes):
-        lane = described["lane"]
-        records = np.memmap(folder / "lanes" / str(lane), RECORD, mode="r")
-        density += _density(records, scan.end)
-        first_track = len(tracks)
-        hidden = 0
-        for depth, part in _by_depth(records, scan.end):
-            rows = sub_rows(part.start, part.end)
-            rows[rows >= MAX_TRACKS - len(tracks)] = -1
-            hidden += int((rows < 0).sum())
-            whole = not rows.any()
-            for sub in range(int(rows.max()) + 1):
-                entries = part if whole else _take(part, np.flatnonzero(rows == sub))
-                offset = base.append(entries)
-                first_level = len(levels)
-                for shift, coarse in lod.build_levels(entries):
-                    levels.append((shift, level.append(coarse), len(coarse)))
-                tracks.append((len(lanes), depth, sub, offset, len(entries), first_level, len(levels) - first_level))
-        done += len(records)
-        not_packed += hidden
-        lanes.append({**described, "first": first_track, "tracks": len(tracks) - first_track,
-                      "events": scan.lanes[lane], "hidden": hidden})  # fmt: skip
-        tell(done / max(1, scan.events))
-        del records
-    base.close()
-    level.close()
-    series = scan.counters.write(folder)
-    counter_lanes = {lane["lane"]: lane for lane in lane_table(metadata, {each["lane"]: each["n"] for each in series})}
-    np.asarray(tracks, "<i8").reshape(-1, 7).tofile(folder / "tracks.bin")
-    np.asarray(levels, "<i8").reshape(-1, 3).tofile(folder / "levels.bin")
-    density.astype("<u4").tofile(folder / "minimap.bin")
-    (folder / "names.json").write_text(json.dumps(list(scan.names)))
-    return {
-        "end": max(scan.end, 1),
-        "events": base.length,
-        "level_entries": level.length,
-        "tracks": len(tracks),
-        "levels": len(levels),
-        "names": len(scan.names),
-        "lanes": lanes,
-        "series": [
-            {**each, "process": counter_lanes[each["lane"]]["process"], "rank": counter_lanes[each["lane"]]["rank"]}
-            for each in series
-        ],
-        "samples": sum(each["n"] for each in series),
-        "samples_dropped": scan.counters.dropped,
-        "unended": scan.unended,
-        "out_of_range": scan.out_of_range,
-        "not_drawn": not_packed + scan.out_of_bounds,
-    }
-
-
-def _by_depth(records: np.ndarray, end_of_trace: int) -> Iterator[tuple[int, lod.Entries]]:
-    """The lane's events by depth, each group sorted by (start, end); one group in memory at a time."""
-    depth = np.asarray(records["depth"])
-    order = np.argsort(depth, kind="stable")  # radix sort; the file is in order of start
-    depths, firsts = np.unique(depth[order], return_index=True)
-    for value, part in zip(depths.tolist(), np.split(order, firsts[1:]), strict=True):
-        start, end = records["start"][part], records["end"][part]
-        end[end == NEVER_ENDED] = end_of_trace
-        entries = lod.base_entries(start, end, records["row"][part], records["name"][part], records["cat"][part])
-        tie = start[1:] == start[:-1]
-        if not ((start[1:] > start[:-1]) | (tie & (end[1:] >= end[:-1]))).all():
-            entries = _take(entries, np.lexsort((end, start)))
-        yield value, entries
-
-
-def _take(entries: lod.Entries, index: np.ndarray) -> lod.Entries:
-    return lod.Entries(**{name: getattr(entries, name)[index] for name in lod.LEVEL_FIELDS})
-
-
-def _density(records: np.ndarray, end: int) -> np.ndarray:
+def _density(start: np.ndarray, cat: np.ndarray, end: int) -> np.ndarray:
     """Events that start in each slice of the run, per category (for the minimap)."""
-    slices = (records["start"] * (MINIMAP_BINS / max(1, end))).astype(np.int64).clip(0, MINIMAP_BINS - 1)
-    category = (records["cat"] & 0x7F).astype(np.int64)
-    flat = np.bincount(category * MINIMAP_BINS + slices, minlength=len(CATEGORIES) * MINIMAP_BINS)
-    return flat.reshape(len(CATEGORIES), MINIMAP_BINS)
+    total = np.zeros(len(CATEGORIES) * MINIMAP_BINS, np.int64)
+    for at in range(0, len(start), DENSITY_PART):
+        slices = (start[at : at + DENSITY_PART] * (MINIMAP_BINS / end)).astype(np.int64).clip(0, MINIMAP_BINS - 1)
+        slices += (cat[at : at + DENSITY_PART] & 0x7F).astype(np.int64) * MINIMAP_BINS
+        total += np.bincount(slices, minlength=len(total))
+    return total.reshape(len(CATEGORIES), MINIMAP_BINS)

@@ -13,18 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from neuron_explorer.ui.timeline.build import codes_of
-from neuron_explorer.ui.timeline.categories import NOT_DRAWN
+from neuron_explorer.ui.timeline.categories import INDEX as CATEGORY
+from neuron_explorer.ui.timeline.categories import NOT_DRAWN, OPEN_FLAG
+from neuron_explorer.ui.timeline.index import Index
+from neuron_explorer.ui.timeline.keys import BEYOND, FIRST, KEPT, MAX_CODES, NOTHING
+from neuron_explorer.ui.timeline.lod import Entries
+from neuron_explorer.ui.timeline.reading import batches, integers, text_codes
 
 CRITERIA: Final = ("op", "line", "module", "cost")
-NOTHING: Final = 0
-"""Code of a row that has no such thing (no line, no module)."""
-KEPT: Final = 1
-"""Code of a row that is not coloured by criteria: a step, or no event at all."""
-BEYOND: Final = 2
-"""Code of what came after the bound on different things."""
-FIRST: Final = 3
-MAX_CODES: Final = 1 << 18
 COST_BOUNDS: Final = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000, 100_000_000)
 """ns of self time at which the next class of cost begins."""
 
@@ -37,26 +33,49 @@ class Key:
     line: int = -1
 
 
+RESERVED: Final = (Key("none"), Key(""), Key("others"))
+
+
 @dataclass(frozen=True)
 class RowCodes:
-    """``codes``: uint32 for each row of the file, an index into ``keys``. ``self_ns`` and
-    ``events``: sums for each key over the whole trace."""
+    """``codes``: uint32 for each row of the file, an index into ``keys``; None where the names of
+    entries say it all. ``self_ns`` and ``events``: sums for each key over the whole trace."""
 
-    codes: np.ndarray
+    codes: np.ndarray | None
     keys: list[Key]
     self_ns: np.ndarray
     events: np.ndarray
 
     @property
     def nbytes(self) -> int:
-        """Memory held, keys counted roughly."""
-        return self.codes.nbytes + 200 * len(self.keys)
+        """Memory held, keys counted roughly. What is mapped from the index is not held."""
+        mine = self.codes is not None and self.codes.flags.writeable
+        return (self.codes.nbytes if self.codes is not None and mine else 0) + 200 * len(self.keys)
+
+    def of(self, entries: Entries) -> np.ndarray:
+        """The code of each entry of a tile."""
+        if self.codes is not None:
+            return np.minimum(self.codes[np.minimum(entries.row, len(self.codes) - 1)], len(self.keys) - 1)
+        name = entries.name.astype(np.int64) + (FIRST - 1)
+        name[(name < FIRST) | (name >= len(self.keys))] = NOTHING
+        return np.where(entries.cat & ~np.uint8(OPEN_FLAG) == CATEGORY["step"], KEPT, name)
+
+
+def row_codes(index: Index, trace: Path, by: str) -> RowCodes:
+    """What the rows of a trace are by one of ``CRITERIA``."""
+    if by == "op":
+        # The first name is that of events without one.
+        own, events = (np.concatenate((s[:1], [0, 0], s[1:])) for s in index.key_sums("name"))
+        return RowCodes(None, [*RESERVED, *map(Key, index.names[1:])], own, events)
+    if by == "line":
+        return RowCodes(index.line_of_row, [*RESERVED, *(Key(*line) for line in index.lines)], *index.key_sums("line"))
+    return _read(trace, by)
 
 
 @dataclass
 class _Scan:
     numbers: dict[Key, int] = field(default_factory=dict)
-    keys: list[Key] = field(default_factory=lambda: [Key("none"), Key(""), Key("others")])
+    keys: list[Key] = field(default_factory=lambda: list(RESERVED))
 
     def number(self, key: Key) -> int:
         found = self.numbers.get(key)
@@ -68,33 +87,37 @@ class _Scan:
         return found
 
 
-def row_codes(trace: Path, by: str) -> RowCodes:
-    """Read the codes of a trace by one of ``CRITERIA``."""
+def _read(trace: Path, by: str) -> RowCodes:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     scan = _Scan()
-    of_batch = _READERS[by][1](scan)
-    columns = {"kind", "start", "self", *_READERS[by][0]}
+    column, of_batch = _READERS[by]
+    if by == "cost":  # classes are ranges in their order, whichever is met first
+        for key in _COSTS:
+            scan.number(key)
+    parts: list[np.ndarray] = []
     self_ns, events = np.zeros(0), np.zeros(0, np.int64)
-    with pq.ParquetFile(trace) as file:
-        every = np.full(file.metadata.num_rows, KEPT, np.uint32)
-        row = 0
-        wanted = [c for c in sorted(columns) if c in file.schema_arrow.names]
-        for group in range(file.metadata.num_row_groups):
-            for batch in file.iter_batches(1 << 18, row_groups=[group], columns=wanted):
-                codes = of_batch(batch).astype(np.uint32)
-                kind, kinds = codes_of(batch.column("kind"))
-                kept = np.array([k in NOT_DRAWN or k == "step" for k in kinds], bool)[kind]
-                codes[kept | (integers(batch, "start", -1) < 0)] = KEPT
-                own = np.maximum(integers(batch, "self", 0), 0)
-                size = max(len(scan.keys), len(self_ns))
-                self_ns = _grown(self_ns, size) + np.bincount(codes, own, size)
-                events = _grown(events, size) + np.bincount(codes, minlength=size)
-                every[row : row + len(codes)] = codes
-                row += len(codes)
+
+    def work(batch: Any, _: int) -> tuple[np.ndarray, Any, np.ndarray, np.ndarray]:
+        kind, kinds = text_codes(batch, "kind")
+        kept = np.array([k in NOT_DRAWN or k == "step" for k in kinds], bool)[kind]
+        codes, keys = of_batch(batch)
+        own = np.maximum(integers(batch, "self", 0), 0)
+        return codes, keys, kept | (integers(batch, "start", -1) < 0), own
+
+    for (codes, keys, kept, own), _ in batches(trace, ("kind", "start", "self", *column), work):
+        used = np.zeros(len(keys), bool)
+        used[codes] = True
+        table = [NOTHING if k is None or not u else scan.number(k) for k, u in zip(keys, used, strict=True)]
+        numbers = np.array(table, np.uint32)[codes]
+        numbers[kept] = KEPT
+        size = max(len(scan.keys), len(self_ns))
+        self_ns = _grown(self_ns, size) + np.bincount(numbers, own, size)
+        events = _grown(events, size) + np.bincount(numbers, minlength=size)
+        parts.append(numbers if len(scan.keys) > 1 << 16 else numbers.astype(np.uint16))
     pa.default_memory_pool().release_unused()
     size = len(scan.keys)
+    every = np.concatenate(parts) if parts else np.zeros(0, np.uint16)
     return RowCodes(every, scan.keys, _grown(self_ns, size), _grown(events, size))
 
 
@@ -102,65 +125,23 @@ def _grown(array: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate((array, np.zeros(size - len(array), array.dtype)))
 
 
-def integers(batch: Any, name: str, missing: int) -> np.ndarray:
-    """An integer column; ``missing`` where it has no value or is not there."""
-    if name not in batch.schema.names:
-        return np.full(batch.num_rows, missing, np.int64)
-    return batch.column(name).fill_null(missing).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+def _by_module(batch: Any) -> tuple[np.ndarray, list[Key | None]]:
+    codes, texts = text_codes(batch, "module")
+    return codes, [Key(text[:512]) if text else None for text in texts]
 
 
-def _by_text(column: str) -> Callable[[_Scan], Callable[[Any], np.ndarray]]:
-    def reader(scan: _Scan) -> Callable[[Any], np.ndarray]:
-        def of_batch(batch: Any) -> np.ndarray:
-            if column not in batch.schema.names:
-                return np.zeros(batch.num_rows, np.uint32)
-            codes, texts = codes_of(batch.column(column))
-            used = np.zeros(len(texts), bool)
-            used[codes] = True
-            table = [scan.number(Key(t[:512])) if t and u else NOTHING for t, u in zip(texts, used, strict=True)]
-            return np.array(table, np.uint32)[codes]
-
-        return of_batch
-
-    return reader
+def _by_cost(batch: Any) -> tuple[np.ndarray, list[Key | None]]:
+    own = integers(batch, "self", -1)
+    return np.where(own < 0, 0, 1 + np.searchsorted(COST_BOUNDS, own, "right")), [None, *_COSTS]
 
 
-def _by_line(scan: _Scan) -> Callable[[Any], np.ndarray]:
-    def of_batch(batch: Any) -> np.ndarray:
-        if "file" not in batch.schema.names:
-            return np.zeros(batch.num_rows, np.uint32)
-        codes, texts = codes_of(batch.column("file"))
-        line = np.clip(integers(batch, "line", -1), -1, (1 << 31) - 1)
-        pairs, inverse = np.unique((codes.astype(np.int64) << 32) | (line + 1), return_inverse=True)
-        table = []
-        for pair in pairs.tolist():
-            file, number = texts[pair >> 32], (pair & 0xFFFFFFFF) - 1
-            table.append(scan.number(Key(file[:512], number)) if file and number > 0 else NOTHING)
-        return np.array(table, np.uint32)[inverse]
-
-    return of_batch
+def _costs() -> list[Key]:
+    low = [f"{b // 1_000_000} ms" if b >= 1_000_000 else f"{b // 1_000} µs" for b in COST_BOUNDS]
+    return [Key(f"under {low[0]}"), *(Key(f"from {text}") for text in low[:-1]), Key(f"{low[-1]} and more")]
 
 
-def _by_cost(scan: _Scan) -> Callable[[Any], np.ndarray]:
-    bounds = np.array(COST_BOUNDS)
-    low = [""] + [_short(b) for b in COST_BOUNDS]
-    for i, text in enumerate(low):
-        scan.number(Key(f"under {low[1]}" if i == 0 else f"{text} and more" if i + 1 == len(low) else f"from {text}"))
-
-    def of_batch(batch: Any) -> np.ndarray:
-        own = integers(batch, "self", -1)
-        return np.where(own < 0, NOTHING, FIRST + np.searchsorted(bounds, own, "right"))
-
-    return of_batch
-
-
-def _short(ns: int) -> str:
-    return f"{ns // 1_000_000} ms" if ns >= 1_000_000 else f"{ns // 1_000} µs"
-
-
-_READERS: Final[dict[str, tuple[tuple[str, ...], Callable[[_Scan], Callable[[Any], np.ndarray]]]]] = {
-    "op": (("name",), _by_text("name")),
-    "line": (("file", "line"), _by_line),
-    "module": (("module",), _by_text("module")),
+_COSTS: Final = _costs()
+_READERS: Final[dict[str, tuple[tuple[str, ...], Callable[[Any], tuple[np.ndarray, list[Key | None]]]]]] = {
+    "module": (("module",), _by_module),
     "cost": ((), _by_cost),
 }

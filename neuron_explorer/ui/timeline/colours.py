@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from neuron_explorer.ui.timeline.codes import BEYOND, FIRST, KEPT, NOTHING, RowCodes
+from neuron_explorer.ui.timeline.codes import RowCodes
 from neuron_explorer.ui.timeline.index import Index
+from neuron_explorer.ui.timeline.keys import BEYOND, FIRST, KEPT, NOTHING
 from neuron_explorer.ui.timeline.tiles import merged_entries
 
 CLASSES: Final = 10
@@ -59,7 +60,4 @@ def legend(found: RowCodes, by: str) -> list[dict[str, Any]]:
 def paint(index: Index, found: RowCodes, by: str, tracks: range, shift: int, number: int) -> bytes:
     """The class of each entry of a tile, in the order of the tile's entries."""
     entries, _ = merged_entries(index, tracks, shift, number)
-    if not len(entries) or not len(found.codes):
-        return b""
-    table = classes(found, by)
-    return table[found.codes[np.minimum(entries.row, len(found.codes) - 1)]].tobytes()
+    return classes(found, by)[found.of(entries)].tobytes() if len(entries) else b""

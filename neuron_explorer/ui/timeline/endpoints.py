@@ -172,22 +172,22 @@ def _marks(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -
     return b"".join(parts), FOR_GOOD
 
 
-def _codes(timelines: Timelines, timeline: Timeline, by: str) -> codes.RowCodes:
+def _codes(timelines: Timelines, timeline: Timeline, index: Index, by: str) -> codes.RowCodes:
     if by not in codes.CRITERIA:
         raise Refused(400, f"Events are coloured by {', '.join(codes.CRITERIA)}.")
     key = ("codes", timeline.fingerprint, by)
-    return timelines.codes.get(key, lambda: codes.row_codes(timeline.trace.path, by))
+    return timelines.codes.get(key, lambda: codes.row_codes(index, timeline.trace.path, by))
 
 
 def _colours(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -> Answer:
     by = args.get("by", "")
-    return {"classes": colours.legend(_codes(timelines, timeline, by), by)}, FOR_GOOD
+    return {"classes": colours.legend(_codes(timelines, timeline, index, by), by)}, FOR_GOOD
 
 
 def _paints(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -> Answer:
     shift, numbers, blocks = _tile_request(index, args)
     by = args.get("by", "")
-    found = _codes(timelines, timeline, by)
+    found = _codes(timelines, timeline, index, by)
     parts = []
     for b in blocks:
         block = index.blocks[b]
@@ -201,7 +201,7 @@ def _span(timelines: Timelines, timeline: Timeline, index: Index, args: Args) ->
     t0 = _number(args, "t0", 0, index.end)
     t1 = max(t0 + 1, _number(args, "t1", 0, index.end))
     if args.get("by") == "line":
-        return {"groups": span.by_line(index, _codes(timelines, timeline, "line"), t0, t1)}, FOR_GOOD
+        return {"groups": span.by_line(index, t0, t1)}, FOR_GOOD
     return {"groups": span.by_op(index, t0, t1)}, FOR_GOOD
 
 

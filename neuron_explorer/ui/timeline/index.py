@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from neuron_explorer.ui.timeline import lod
+from neuron_explorer.ui.timeline import blocks, lod
 from neuron_explorer.ui.timeline.categories import CATEGORIES, OPEN_FLAG
 from neuron_explorer.ui.timeline.categories import INDEX as CATEGORY
 from neuron_explorer.ui.timeline.place import (
@@ -20,6 +20,7 @@ from neuron_explorer.ui.timeline.place import (
     fingerprint,
     trace_key,
 )
+from neuron_explorer.ui.timeline.rows import Rows, mapped, overlapping
 
 BLOCK_TRACKS: Final = 24
 """Rows in one block, the unit that tiles are cut by: a very deep lane is several blocks."""
@@ -42,32 +43,50 @@ class Block:
     count: int
 
 
-class Index:
+class Index(Rows):
     """An open index. Reads are safe from several threads; nothing is changed after opening."""
 
     def __init__(self, folder: Path, info: dict[str, Any]) -> None:
+        tracks = _array(folder / "tracks.bin", "<i8", info["tracks"] * 7).reshape(-1, 7)
+        base = {n: _mapped(folder / f"b_{n}.bin", lod.DTYPES[n], info["events"]) for n in lod.BASE_FIELDS}
+        super().__init__(info["lanes"], tracks, base)
         self.folder = folder
         self.info = info
         self.fingerprint: str = info["fingerprint"]
         self.end: int = info["end"]
         self.events: int = info["events"]
-        self.lanes: list[dict[str, Any]] = info["lanes"]
-        self._tracks = _array(folder / "tracks.bin", "<i8", info["tracks"] * 7).reshape(-1, 7)
         self._levels = _array(folder / "levels.bin", "<i8", info["levels"] * 3).reshape(-1, 3)
         self.minimap: np.ndarray = _array(folder / "minimap.bin", "<u4", len(CATEGORIES) * MINIMAP_BINS).reshape(
             -1, MINIMAP_BINS
         )
-        self._base = {n: _mapped(folder / f"b_{n}.bin", n, info["events"]) for n in lod.BASE_FIELDS}
-        self._level = {n: _mapped(folder / f"l_{n}.bin", n, info["level_entries"]) for n in lod.LEVEL_FIELDS}
+        self._level = {n: _mapped(folder / f"l_{n}.bin", lod.DTYPES[n], info["level_entries"]) for n in lod.LEVEL_FIELDS}
         self.series: list[dict[str, Any]] = info["series"]
         self._sample_time = _array(folder / "c_time.bin", "<i8", info["samples"])
         self._sample_value = _array(folder / "c_value.bin", "<f8", info["samples"])
+        self.line_of_row = _mapped(folder / "r_line.bin", np.dtype("<u4"), info["rows"])
+        self.codes = blocks.Codes(info["names"], info["lines"], self.line_of_row)
+        self.blocks_of_time = self._open_blocks(info["bounds"], info["numbers"])
         self._check()
         self.blocks = tuple(
             Block(number, first, min(BLOCK_TRACKS, lane["first"] + lane["tracks"] - first))
             for number, lane in enumerate(self.lanes)
             for first in range(lane["first"], lane["first"] + lane["tracks"], BLOCK_TRACKS)
         )
+
+    def _open_blocks(self, bounds: int, groups: list[Any]) -> blocks.Blocks:
+        width = sum(n for _, _, n in groups)
+        every = _array(self.folder / "p_numbers.bin", "<u4", width)
+        numbers, first = {}, 0
+        for group, by, n in groups:
+            numbers[group, by] = every[first : first + n]
+            first += n
+            if n < 0 or (n and numbers[group, by].max() >= self.codes.sizes()[by]):
+                raise StaleIndexError("damaged")
+        tables = {
+            name: _mapped(self.folder / f"p_{name}.bin", np.dtype(dtype), bounds * width).reshape(bounds, width)
+            for name, dtype in blocks.FILES
+        }
+        return blocks.Blocks(_array(self.folder / "p_bounds.bin", "<i8", bounds), tables, numbers)
 
     def _check(self) -> None:
         """An index is a file like any other: offsets that leave the arrays are refused."""
@@ -78,6 +97,8 @@ class Index:
         ok = ok and (levels[:, 0] < 63).all()
         ok = ok and (levels[:, 1] + levels[:, 2] <= self.info["level_entries"]).all()
         ok = ok and 0 < self.end < 1 << 53
+        ok = ok and (not self.events or len(self.line_of_row) > 0) and self.info["names"] > 0
+        ok = ok and len(self.blocks_of_time.bounds) > 0
         at = 0
         for each in self.series:
             ok = ok and each["offset"] >= 0 and each["n"] >= 0 and each["offset"] + each["n"] <= self.info["samples"]
@@ -104,40 +125,22 @@ class Index:
         best = np.argsort(-time, kind="stable")[:ANNOTATION_ROWS]
         return sorted(int(t) for t in best if time[t] and self.lanes[self._tracks[t, 0]]["kind"] == "thread")
 
-    @property
-    def track_count(self) -> int:
-        """Rows of the whole timeline."""
-        return len(self._tracks)
-
-    def track(self, number: int) -> tuple[int, int, int]:
-        """(lane index, depth, sub-row) of a row."""
-        lane, depth, sub = self._tracks[number, :3].tolist()
-        return lane, depth, sub
-
-    def base_range(self, track: int) -> tuple[int, int]:
-        """Where a row's events lie in the base arrays: (first, past the last)."""
-        offset, n = self._tracks[track, 3:5].tolist()
-        return offset, offset + n
-
-    def track_of(self, position: int) -> int:
-        """The row of the timeline that holds a base position."""
-        return int(np.searchsorted(self._tracks[:, 3], position, "right")) - 1
-
     def samples(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Times and values of a counter."""
         part = slice(self.series[number]["offset"], self.series[number]["offset"] + self.series[number]["n"])
         return self._sample_time[part], self._sample_value[part]
 
-    def column(self, name: str) -> np.ndarray:
-        """A whole base column (memory-mapped)."""
-        return self._base[name]
+    def key_sums(self, by: str) -> tuple[np.ndarray, np.ndarray]:
+        """Self time in ns and coloured rows of each name or line over the whole trace."""
+        size = self.info["names" if by == "name" else "lines"]
+        own, events = _array(self.folder / f"k_{by}.bin", "<f8", 2 * size).reshape(2, size)
+        return own, events.astype(np.int64)
 
-    def window(self, track: int, t0: int, t1: int) -> tuple[int, int]:
-        """Base positions [lo, hi) of the row's events that overlap [t0, t1).
-
-        An event without a duration counts where it starts.
-        """
-        return _window(self._base["start"], self._base["end"], *self.base_range(track), t0, t1)
+    @cached_property
+    def lines(self) -> list[tuple[str, int]]:
+        """File and line of each line number, from keys.FIRST on."""
+        lines = json.loads((self.folder / "lines.json").read_text())
+        return [(str(file), int(line)) for file, line in lines]
 
     def entries(self, track: int, t0: int, t1: int, shift: int) -> lod.Entries:
         """The row's entries in [t0, t1), none merged across bins of ``2**shift`` ns.
@@ -156,7 +159,7 @@ class Index:
             lo, hi = self.window(track, t0, t1)
             return self._base_entries(lo, hi)
         offset, n = self._levels[chosen, 1:3].tolist()
-        lo, hi = _window(self._level["start"], self._level["end"], offset, offset + n, t0, t1)
+        lo, hi = overlapping(self._level["start"], self._level["end"], offset, offset + n, t0, t1)
         entries = lod.Entries(**{f: np.asarray(self._level[f][lo:hi]) for f in lod.LEVEL_FIELDS})
         if hi > lo and int(entries.start[0]) < t0:
             # Of a merged entry that began before the window only its last event reaches in.
@@ -166,15 +169,6 @@ class Index:
 
     def _base_entries(self, lo: int, hi: int) -> lod.Entries:
         return lod.base_entries(*(np.asarray(self._base[f][lo:hi]) for f in lod.BASE_FIELDS))
-
-
-def _window(start: np.ndarray, end: np.ndarray, lo: int, hi: int, t0: int, t1: int) -> tuple[int, int]:
-    first = lo + int(np.searchsorted(end[lo:hi], t0, "left"))
-    last = lo + int(np.searchsorted(start[lo:hi], t1, "left"))
-    # At most one event that is not instant ends exactly at t0: it only touches the window.
-    if first < hi and end[first] == t0 and start[first] < t0:
-        first += 1
-    return first, max(first, last)
 
 
 def _replace_first(entries: lod.Entries, first: lod.Entries) -> lod.Entries:
@@ -209,11 +203,7 @@ def _array(path: Path, dtype: str, length: int) -> np.ndarray:
     return array
 
 
-def _mapped(path: Path, name: str, length: int) -> np.ndarray:
-    dtype = lod.DTYPES[name]
+def _mapped(path: Path, dtype: np.dtype[Any], length: int) -> np.ndarray:
     if not isinstance(length, int) or length < 0 or path.stat().st_size != length * dtype.itemsize:
         raise StaleIndexError(f"{path.name} has the wrong size")
-    if length == 0:
-        return np.zeros(0, dtype)
-    # A plain view of the map: slicing a memmap object costs several times as much.
-    return np.asarray(np.memmap(path, dtype, "r")).view(np.ndarray)
+    return mapped(path, dtype)

@@ -8,6 +8,7 @@ over the window's edge.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -17,6 +18,9 @@ MIN_ENTRIES: Final = 4096
 """A row with fewer entries needs no coarser level: reading them all is as fast."""
 MIN_SHRINK: Final = 3
 """A level is kept only where it is this many times smaller than the last one kept."""
+PART: Final = 1 << 17
+"""Entries that are merged at once: they fit into a processor's cache."""
+SAMPLE, SAMPLES = 4096, 16
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,10 @@ class Entries:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def part(self, lo: int, hi: int) -> Entries:
+        """The entries from ``lo`` to before ``hi``."""
+        return Entries(**{f: getattr(self, f)[lo:hi] for f in LEVEL_FIELDS})
 
 
 DTYPES: Final = {
@@ -103,20 +111,58 @@ def merge(entries: Entries, first: np.ndarray) -> Entries:
     )
 
 
-def build_levels(base: Entries) -> list[tuple[int, Entries]]:
-    """The levels worth keeping above ``base``, as (shift, entries); the width is ``2**shift`` ns."""
+def build_levels(base: Sequence[np.ndarray]) -> list[tuple[int, Entries]]:
+    """The levels worth keeping above a row, as (shift, entries); the width is ``2**shift`` ns.
+
+    ``base``: the row's columns as BASE_FIELDS names them.
+    """
     levels: list[tuple[int, Entries]] = []
-    last = base
-    if len(base) < MIN_ENTRIES:
+    start, end = base[:2]
+    if len(start) < MIN_ENTRIES:
         return levels
-    span = int(base.end[-1] - base.start[0])
-    spacing = max(1, span // len(base))
+    span = int(end[-1] - start[0])
+    spacing = max(1, span // len(start))
     # Far below the mean spacing nothing can shrink threefold: do not try those widths.
     shift = max(2, (spacing.bit_length() - 7) & ~1)
-    while len(last) >= MIN_ENTRIES and (1 << shift) <= 4 * max(span, 1):
-        first = group_starts(last.start, last.end, shift)
-        if len(first) * MIN_SHRINK <= len(last):
-            last = merge(last, first)
-            levels.append((shift, last))
+    last: Entries | None = None
+    while len(start) >= MIN_ENTRIES and (1 << shift) <= 4 * max(span, 1):
+        if _may_shrink(start, end, shift):
+            below = (lambda lo, hi: base_entries(*(c[lo:hi] for c in base))) if last is None else last.part
+            coarse = _merged(below, len(start), shift)
+            if len(coarse) * MIN_SHRINK <= len(start):
+                last = coarse
+                start, end = last.start, last.end
+                levels.append((shift, last))
         shift += 2
     return levels
+
+
+def _may_shrink(start: np.ndarray, end: np.ndarray, shift: int) -> bool:
+    """Whether entries would shrink enough, judged by some of them where there are many."""
+    places = np.linspace(0, max(0, len(start) - SAMPLE), SAMPLES).astype(int).tolist()
+    if len(start) <= SAMPLE * SAMPLES:
+        places, size = [0], len(start)
+    else:
+        size = SAMPLE
+    groups = sum(len(group_starts(start[at : at + size], end[at : at + size], shift)) for at in places)
+    # Uneven rows may be judged wrongly, which costs a level or a merge in vain; never a wrong picture.
+    return groups * MIN_SHRINK <= len(places) * size * 1.1
+
+
+def _merged(below: Callable[[int, int], Entries], n: int, shift: int) -> Entries:
+    """The ``n`` entries that ``below`` gives in parts, merged; little is in memory beside the result."""
+    parts, lo, size = [], 0, PART
+    while lo < n:
+        hi = min(n, lo + size)
+        entries = below(lo, hi)
+        first = group_starts(entries.start, entries.end, shift)
+        if hi < n:
+            # The last group may go on: the next part begins with it.
+            if len(first) == 1:
+                size *= 2
+                continue
+            hi = lo + int(first[-1])
+            entries, first = entries.part(0, hi - lo), first[:-1]
+        parts.append(merge(entries, first))
+        lo, size = hi, PART
+    return Entries(**{f: np.concatenate([getattr(p, f) for p in parts]) for f in LEVEL_FIELDS})

@@ -244,7 +244,7 @@ def _line_matches(batch: Any, text: str) -> np.ndarray:
 
 
 def _text_matches(batch: Any, column: str, test: Callable[[str], bool]) -> np.ndarray:
-    from neuron_explorer.ui.timeline.build import codes_of
+    from neuron_explorer.ui.timeline.reading import codes_of
 
     if column not in batch.schema.names:
         return np.zeros(batch.num_rows, bool)
