@@ -91,9 +91,12 @@ def rows_of(
     events: list[Event],
     steps: list[tuple[int, int, str]] = (),
     sources: dict[str, str] | None = None,
-    frames: list[tuple[int, int, str, int, str]] = (),
+    frames: list[tuple[Any, ...]] = (),
 ) -> list[dict[str, Any]]:
-    """Flat rows, sorted by start; ``steps`` are (start, duration, period)."""
+    """Flat rows, sorted by start; ``steps`` are (start, duration, period).
+
+    ``frames``: (id, parent, file, line, function), then False for a library's frame.
+    """
     rows: list[dict[str, Any]] = []
 
     def row(**columns: Any) -> dict[str, Any]:
@@ -136,8 +139,9 @@ def rows_of(
         walk(node, -1, 0, set())
     rows.sort(key=lambda r: r["start"])
     tables = [
-        row(kind="frame", name=function, start=-1, id=number, parent=parent, file=file, line=line, function=function)
-        for number, parent, file, line, function in frames
+        row(kind="frame", name=function, start=-1, id=number, parent=parent, file=file, line=line, function=function,
+            attribution="stack" if user == [] or user[0] else None)
+        for number, parent, file, line, function, *user in frames
     ]  # fmt: skip
     tables += [
         row(kind="source", name=file, start=-1, file=file, text=text, lane=-1) for file, text in (sources or {}).items()
@@ -190,6 +194,11 @@ class MemoryTrace:
         self._connection.execute("CREATE TABLE all_rows AS SELECT * FROM given")
         self._connection.execute("CREATE VIEW events AS SELECT * FROM all_rows WHERE kind NOT IN ('frame', 'source')")
         self._sources = {r["file"]: r["text"] for r in rows if r["kind"] == "source"}
+        self._frames = [r for r in rows if r["kind"] == "frame"]
+
+    def frames(self) -> Any:
+        names = ["id", "parent", "file", "line", "function", "attribution"]
+        return arrow_table(self._frames).select(names)
 
     def sql_arrow(self, query: str, params: Any = ()) -> Any:
         return self._connection.sql(query, params=list(params)).to_arrow_table()
@@ -198,6 +207,6 @@ class MemoryTrace:
         return self._sources.get(file)
 
 
-def memory_trace(events: list[Event], periods=(), sources=None, **changes: Any) -> MemoryTrace:
+def memory_trace(events: list[Event], periods=(), sources=None, frames=(), **changes: Any) -> MemoryTrace:
     """A trace in memory from events; ``changes`` replace keys of the metadata."""
-    return MemoryTrace(rows_of(events, list(periods), sources), metadata(**changes))
+    return MemoryTrace(rows_of(events, list(periods), sources, list(frames)), metadata(**changes))

@@ -1,0 +1,142 @@
+"""The call tree, bottom-up: from what ran to who called it, each with the self time that came that way.
+
+The first nodes are the operators, or the lines (functions) that called them; below each stand its
+callers, one further out at every depth. A node's parts add up: its total is that of its callers and
+of what nothing further called.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from neuron_explorer.analysis.call_tree import LIMIT, Tree, notes, ordered
+from neuron_explorer.analysis.contexts import FIGURES, Contexts, contexts
+from neuron_explorer.analysis.filters import Filter
+from neuron_explorer.analysis.folding import OP, WHOLE, Folded, Leaf, What, fold, leaves
+from neuron_explorer.analysis.selection import Selection
+
+if TYPE_CHECKING:
+    from neuron_explorer.trace.store import Trace
+
+ROOTS: Final = ("op", "line")
+_WHOLE: Final = What(WHOLE, "")
+_SELF, _CALLS = FIGURES.index("self_ns"), FIGURES.index("calls")
+
+@dataclass(frozen=True)
+class Paths:
+    """Time on its way outwards: the node of the folded tree that it is at, and its figures. 0 is the outside."""
+
+    at: np.ndarray
+    figures: np.ndarray
+
+    def merged(self) -> Paths:
+        """The same with each node once."""
+        at, inverse = np.unique(self.at, return_inverse=True)
+        if len(at) == len(self.at):
+            return self
+        figures = np.zeros((len(at), self.figures.shape[1]), np.int64)
+        np.add.at(figures, inverse, self.figures)
+        return Paths(at, figures)
+
+
+def bottom_up(
+    trace: Trace,
+    period: str | Filter = "auto",
+    *,
+    roots: str = "op",
+    frames: str = "user",
+    level: str = "line",
+    limit: int = LIMIT,
+    selection: Selection | None = None,
+) -> Tree:
+    """The tree from what ran out to the callers.
+
+    ``roots``: ``op`` or ``line`` (with ``level="function"``: functions). Raises ValueError for other values.
+    """
+    return callers(contexts(trace, period, selection=selection), roots=roots, frames=frames, level=level, limit=limit)
+
+
+def callers(
+    c: Contexts, *, roots: str = "op", frames: str = "user", level: str = "line", limit: int = LIMIT
+) -> Tree:  # fmt: skip
+    """The same, out of a scan that was made before."""
+    if roots not in ROOTS:
+        raise ValueError(f"roots must be one of {', '.join(ROOTS)}, not {roots!r}")
+    folded = fold(c, frames, level)
+    ends = leaves(folded)
+    all_paths = Paths(np.array([e.node for e in ends], np.int64), _figures(ends))
+    if roots == "line":
+        return outward(folded, _WHOLE, all_paths, limit)
+    by_op: dict[str, list[int]] = {}
+    for i, end in enumerate(ends):
+        by_op.setdefault(end.op, []).append(i)
+    first = [
+        (What(OP, op), Paths(all_paths.at[picked], all_paths.figures[picked]))
+        for op, picked in sorted(by_op.items())
+    ]
+    return outward(folded, _WHOLE, all_paths, limit, first)
+
+
+def _figures(ends: Sequence[Leaf]) -> np.ndarray:
+    return np.array([e.figures for e in ends], np.int64).reshape(len(ends), len(FIGURES))
+
+
+def outward(
+    folded: Folded, root: What, paths: Paths, limit: int, first: Sequence[tuple[What, Paths]] | None = None
+) -> Tree:
+    """The tree of callers above ``paths``, the largest nodes opened first.
+
+    ``first``: the nodes below the root where they are no callers (operators); they are parts of ``paths``.
+    """
+    parents = np.array(folded.parent, np.int64)
+    label = _label_codes(folded)
+    above, what, totals, own = [-1], [root], [_sum(paths)], [0]
+    closed: list[tuple[int, int, int, Paths]] = []
+
+    def add(parent: int, named: What, part: Paths) -> None:
+        at = len(above)
+        above.append(parent)
+        what.append(named)
+        totals.append(_sum(part))
+        own.append(0)
+        close(at, part)
+
+    def close(at: int, part: Paths) -> None:
+        # The order in which `ordered` keeps nodes: all that it keeps are opened.
+        heapq.heappush(closed, (-totals[at][_SELF], -totals[at][_CALLS], at, part.merged()))
+
+    if first is None:
+        close(0, paths)
+    else:
+        for named, part in first:
+            add(0, named, part)
+    opened = 0
+    while closed and opened <= limit:
+        *_, here, part = heapq.heappop(closed)
+        opened += 1
+        outside = part.at == 0
+        own[here] = int(part.figures[outside, _SELF].sum())
+        at, figures = part.at[~outside], part.figures[~outside]
+        order = np.argsort(label[at], kind="stable")
+        edges = np.flatnonzero(np.diff(label[at][order])) + 1
+        for group in np.split(order, edges) if len(order) else ():
+            add(here, folded.what[int(at[group[0]])], Paths(parents[at[group]], figures[group]))
+    nodes = ordered(above, what, own, totals, limit)
+    return Tree(
+        "up", folded.level, folded.frames, nodes, len(above) - 1, folded.contexts.selection, notes(folded, nodes[0])
+    )
+
+
+def _sum(paths: Paths) -> list[int]:
+    return [int(v) for v in paths.figures.sum(axis=0)]
+
+
+def _label_codes(folded: Folded) -> np.ndarray:
+    """A number for each label, so that nodes of one function or line are one group; the outside is none."""
+    known: dict[object, int] = {}
+    return np.array([known.setdefault(label, len(known)) for label in folded.labels], np.int64)
