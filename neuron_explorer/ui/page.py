@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 Search = Mapping[str, str]
 """The page's state: the query string, one value a key."""
 
-PAGE_MODULES: Final = ("overview", "timeline", "bottlenecks", "source", "recompiles", "readiness", "sql", "about")
+PAGE_MODULES: Final = (
+    "overview", "timeline", "bottlenecks", "source", "roofline", "recompiles", "readiness", "sql", "about",
+)  # fmt: skip
 """Modules under ``ui/pages`` in the order of the navigation."""
 
 
@@ -48,7 +50,8 @@ class Page:
     ``filters``: the shared filters (``analysis.filters.KEYS``) that its figures follow;
     their change draws it anew, too, unless ``own_filters``: its script follows the address.
     ``unfiltered``: why it does not follow the others, a sentence without its full stop; a
-    page with neither shows the filters only while some are chosen.
+    page with neither shows the filters only while some are chosen. ``whole_run``: without
+    a range of steps it is about the whole run, not about steady steps.
     """
 
     path: str
@@ -62,6 +65,7 @@ class Page:
     filters: tuple[str, ...] = ()
     unfiltered: str = ""
     own_filters: bool = False
+    whole_run: bool = False
 
 
 def load_pages() -> tuple[Page, ...]:

@@ -167,5 +167,13 @@
       }
       return window.dash_clientside.no_update;
     },
+    /* A point of a chart that carries an address of this app leads there. */
+    pointClicked: function (click) {
+      var point = click && click.points && click.points[0];
+      if (point && typeof point.customdata === "string" && point.customdata.slice(0, 3) === "/t/") {
+        go(point.customdata);
+      }
+      return window.dash_clientside.no_update;
+    },
   });
 })();
