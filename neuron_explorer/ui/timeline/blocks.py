@@ -29,6 +29,7 @@ MOST_SUMS: Final = 1 << 22
 """Sums of one sort at most; with very many operators and lines there are fewer blocks."""
 WINDOW_EVENTS: Final = 1 << 20
 """Events that a worker has in memory."""
+PART: Final = 1 << 17
 SAMPLE: Final = 512
 FILES: Final = (("self", "<i8"), ("began", "<u4"), ("over", "<u4"))
 
@@ -45,7 +46,7 @@ class Codes:
         """How many numbers there are."""
         return {"name": self.names, "line": self.lines, "cat": len(CATEGORIES)}
 
-    def of(self, rows: Rows, at: np.ndarray, by: str) -> np.ndarray:
+    def of(self, rows: Rows, at: np.ndarray | slice, by: str) -> np.ndarray:
         """The number of each event (base positions ``at``) by a criterion."""
         if by == "line":
             numbers = self.line_of_row[np.minimum(rows.column("row")[at], max(len(self.line_of_row) - 1, 0))]
@@ -95,8 +96,8 @@ def occurring(rows: Rows, codes: Codes) -> dict[tuple[str, str], np.ndarray]:
         for by in CRITERIA if ranges else ():
             there = np.zeros(codes.sizes()[by], bool)
             for lo, hi in ranges:
-                for at in range(lo, hi, WINDOW_EVENTS):
-                    there[codes.of(rows, np.arange(at, min(at + WINDOW_EVENTS, hi)), by)] = True
+                for at in range(lo, hi, PART):
+                    there[codes.of(rows, slice(at, min(at + PART, hi)), by)] = True
             found[group, by] = np.flatnonzero(there)
     return found
 

@@ -32,33 +32,36 @@ class Keys:
 
     def of_names(self, found: Coded) -> np.ndarray:
         """The number of each row's name (uint32)."""
-        table = np.zeros(len(found.keys), np.uint32)
+        numbers = np.zeros(len(found.keys), np.uint32)
         for at, text in enumerate(found.keys):
             if text:
                 text = text[:MAX_NAME_LENGTH]
                 if text in self.names or len(self.names) < MAX_NAMES:
-                    table[at] = self.names.setdefault(text, len(self.names))
-        self._count("name", table, found)
-        return table[found.codes]
+                    numbers[at] = self.names.setdefault(text, len(self.names))
+        return self._numbered("name", numbers, found)
 
     def of_lines(self, found: Coded, coloured: np.ndarray) -> np.ndarray:
         """The number of each row's line (uint32); KEPT where the row is not coloured by criteria."""
-        table = np.full(len(found.keys), NOTHING, np.uint32)
+        numbers = np.full(len(found.keys), NOTHING, np.uint32)
         for at, (file, line) in enumerate(found.keys):
             if file and line > 0:
                 key = (file[:MAX_NAME_LENGTH], line)
                 known = key in self.lines or len(self.lines) < MAX_CODES
-                table[at] = self.lines.setdefault(key, len(self.lines)) if known else BEYOND
-        self._count("line", table, found)
-        return np.where(coloured, table[found.codes], np.uint32(KEPT))
+                numbers[at] = self.lines.setdefault(key, len(self.lines)) if known else BEYOND
+        of_rows = self._numbered("line", numbers, found)
+        of_rows[~coloured] = KEPT
+        return of_rows
 
-    def _count(self, by: str, table: np.ndarray, found: Coded) -> None:
+    def _numbered(self, by: str, numbers: np.ndarray, found: Coded) -> np.ndarray:
         sums = self._sums[by]
         size = len(self.names if by == "name" else self.lines)
         if size > sums.shape[1]:
             sums = self._sums[by] = np.concatenate((sums, np.zeros((2, 2 * size))), axis=1)
-        np.add.at(sums[0], table, found.self_ns)
-        np.add.at(sums[1], table, found.events)
+        np.add.at(sums[0], numbers, found.self_ns)
+        np.add.at(sums[1], numbers, found.events)
+        table = np.zeros(found.size, np.uint32)
+        table[found.used] = numbers
+        return table[found.codes]
 
     def write(self, folder: Path) -> dict[str, int]:
         """Write texts and sums; returns how many of each there are."""

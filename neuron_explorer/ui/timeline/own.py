@@ -42,7 +42,7 @@ def pieces(rows: Rows, lane: int, t0: int, t1: int, cuts: np.ndarray = NO_CUTS) 
         lo, hi = rows.window(track, t0, t1)
         if lo < hi:
             by_depth.setdefault(rows.track(track)[1], []).append((lo, hi))
-    below: tuple[int, Cover] | None = None
+    below: tuple[int, np.ndarray, np.ndarray] | None = None
     for depth in sorted(by_depth, reverse=True):
         parts = [_cut(rows, lo, hi, t0, t1, cuts) for lo, hi in by_depth[depth]]
         at, start, end, began, goes_on = (
@@ -53,10 +53,9 @@ def pieces(rows: Rows, lane: int, t0: int, t1: int, cuts: np.ndarray = NO_CUTS) 
             at, start, end, began, goes_on = (a[order] for a in (at, start, end, began, goes_on))
         own = end - start
         if below is not None and below[0] == depth + 1:
-            own -= below[1].until(end)
-            own += below[1].until(start)
+            own -= _taken(start, end, *below[1:])
         yield Pieces(at, start, own, began, goes_on)
-        below = depth, Cover(start, end)
+        below = depth, start, end
 
 
 def _cut(rows: Rows, lo: int, hi: int, t0: int, t1: int, cuts: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -81,19 +80,21 @@ def _cut(rows: Rows, lo: int, hi: int, t0: int, t1: int, cuts: np.ndarray) -> tu
     return at, start, end, began, goes_on
 
 
-class Cover:
-    """The time that intervals cover, each nanosecond once. ``start`` is ascending."""
+def _taken(start: np.ndarray, end: np.ndarray, inner: np.ndarray, inner_end: np.ndarray) -> np.ndarray:
+    """ns of each interval in which an inner one runs, each nanosecond once. Both are in order of start."""
+    latest = np.maximum.accumulate(inner_end)
+    if (latest[:-1] > inner[1:]).any():
+        first = np.flatnonzero(np.concatenate(([True], inner[1:] > latest[:-1])))
+        inner, inner_end = inner[first], latest[np.append(first[1:], len(inner)) - 1]
+    outer = np.searchsorted(start, inner, "right") - 1
+    if outer[0] >= 0 and (inner_end <= end[outer]).all() and (start[1:] >= end[:-1]).all():
+        # All are nested, as calls are. Each sum is below 2**53, where doubles are exact.
+        return np.bincount(outer, inner_end - inner, len(start)).astype(np.int64)
+    before = np.concatenate(([0], np.cumsum(inner_end - inner)))
+    last = np.concatenate(([0], inner_end))
 
-    def __init__(self, start: np.ndarray, end: np.ndarray) -> None:
-        latest = np.maximum.accumulate(end)
-        if (latest[:-1] > start[1:]).any():
-            first = np.flatnonzero(np.concatenate(([True], start[1:] > latest[:-1])))
-            start, end = start[first], latest[np.append(first[1:], len(end)) - 1]
-        self._start = start
-        self._end = np.concatenate(([0], end))
-        self._before = np.concatenate(([0], np.cumsum(end - start)))
+    def until(t: np.ndarray) -> np.ndarray:
+        n = np.searchsorted(inner, t, "left")
+        return before[n] - np.maximum(last[n] - t, 0)
 
-    def until(self, t: np.ndarray) -> np.ndarray:
-        """ns covered before each time."""
-        n = np.searchsorted(self._start, t, "left")
-        return self._before[n] - np.maximum(self._end[n] - t, 0)
+    return until(end) - until(start)

@@ -10,12 +10,13 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-BATCH: Final = 131_072
-"""Rows of a batch at most."""
+BATCH: Final = 32_768
+"""Rows of a batch at most: few enough that its arrays stay in a processor's cache, and that the
+memory of one is used for the next instead of being given back to the system."""
 WORKERS: Final = 2
 AHEAD: Final = WORKERS + 1
 """Row groups that are in memory at once."""
-WHOLE: Final = 4 * BATCH
+WHOLE: Final = 1 << 19
 """Rows of the largest row group that is decoded at once; larger ones come batch by batch."""
 R = TypeVar("R")
 

@@ -6,6 +6,7 @@ of the file, so that numbers do not depend on who was faster.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,8 +20,8 @@ MAX_TIME: Final = (1 << 53) - 1
 MAX_LANES: Final = 4096
 MAX_DEPTH: Final = 1024
 NEVER_ENDED: Final = -1
-COUNTED: Final = ("kind", "start", "depth", "lane")
-READ: Final = (*COUNTED, "name", "duration", "self", "phase", "file", "line", "detail")
+COUNTED: Final = ("kind", "depth", "lane")
+READ: Final = (*COUNTED, "start", "name", "duration", "self", "phase", "file", "line", "detail")
 
 
 class Places:
@@ -39,14 +40,21 @@ class Places:
         order = np.argsort(np.array(lanes, np.int64), kind="stable")
         self._order, self._sorted = np.append(order, len(lanes)), np.array(lanes, np.int64)[order]
 
-    def of(self, lane: np.ndarray, depth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(place or -1, lane's number or ``len(lanes)``) of each event."""
+    def of(self, lane: np.ndarray, depth: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each event its place or -1, and events and those without a place of each lane (the
+        last: of lanes that have no number)."""
         found, inverse = distinct(lane)
         at = np.searchsorted(self._sorted, found)
         known = at < len(self._sorted)
         known[known] = self._sorted[at[known]] == found[known]
-        number = self._order[np.where(known, at, len(self._sorted))][inverse]
-        return self._table[number, depth], number
+        number = self._order[np.where(known, at, len(self._sorted))]
+        place = self._table[number[inverse], depth] if len(found) != 1 else self._table[number[0]][depth]
+        events = np.zeros(len(self.lanes) + 1, np.int64)
+        np.add.at(events, number, np.bincount(inverse, minlength=len(found)))
+        hidden = np.zeros_like(events)
+        if len(place) and place.min() < 0:
+            np.add.at(hidden, number, np.bincount(inverse[place < 0], minlength=len(found)))
+        return place, events, hidden
 
 
 @dataclass
@@ -69,27 +77,31 @@ class Survey:
 
 
 def counted(batch: Any, _: int) -> tuple[np.ndarray, np.ndarray]:
-    """The lanes of a batch, ascending, and the events at each depth of each."""
+    """The lanes of a batch, ascending, and how many events each depth of each may have."""
     kind, kinds = text_codes(batch, "kind")
-    start, depth = integers(batch, "start", -1), integers(batch, "depth", 0)
-    keep = np.flatnonzero(_drawn(kinds)[kind] & (start >= 0) & (start < MAX_TIME) & (depth < MAX_DEPTH))
-    lanes, number = distinct(integers(batch, "lane", 0)[keep])
-    depth = np.maximum(depth[keep], 0).astype(np.int64)
+    lane, depth = integers(batch, "lane", 0), integers(batch, "depth", 0)
+    drawn = _are(kinds, NOT_DRAWN)[kind]
+    if not drawn.all():
+        lane, depth = lane[drawn], depth[drawn]
+    lanes, number = distinct(lane)
+    depth = np.clip(depth, 0, MAX_DEPTH - 1).astype(np.int64)
     deepest = int(depth.max()) + 1 if len(depth) else 0
     flat = np.bincount(number * deepest + depth, minlength=len(lanes) * deepest)
     return lanes, flat.reshape(len(lanes), deepest)
 
 
-def _drawn(kinds: list[str]) -> np.ndarray:
-    return np.array([k not in NOT_DRAWN for k in kinds], bool)
+def _are(kinds: list[str], excluded: frozenset[str]) -> np.ndarray:
+    return np.array([k not in excluded for k in kinds], bool)
 
 
 @dataclass(frozen=True)
 class Coded:
-    """A criterion of a batch: a code for each row, what the codes stand for (None: no row has
-    it), and the self time in ns and the number of coloured rows of each."""
+    """A criterion of a batch: ``codes``, one for each row and all below ``size``. ``used``: the codes
+    that occur, what they stand for, and the self time in ns and the coloured rows of each."""
 
     codes: np.ndarray
+    size: int
+    used: np.ndarray
     keys: list[Any]
     self_ns: np.ndarray
     events: np.ndarray
@@ -101,7 +113,6 @@ class Found:
     criteria (no steps, no tables). ``kept``: rows that are drawn; the arrays after it are theirs.
     ``end``: NEVER_ENDED where it was not observed."""
 
-    rows: int
     coloured: np.ndarray
     kept: np.ndarray
     place: np.ndarray
@@ -122,63 +133,66 @@ def found_in(batch: Any, places: Places) -> Found:
     """The events of a batch."""
     kind, kinds = text_codes(batch, "kind")
     start, duration = (integers(batch, c, -1).astype(np.int64, copy=False) for c in ("start", "duration"))
-    drawn = _drawn(kinds)[kind]
+    depth, phase = integers(batch, "depth", 0), text_codes(batch, "phase")
+    drawn = _are(kinds, NOT_DRAWN)[kind]
     # Impossible times are counted, never drawn somewhere they do not belong.
     possible = (start >= 0) & (start < MAX_TIME) & (duration <= MAX_TIME)
-    open_ended = duration < 0
-    end = np.where(open_ended | ~possible, NEVER_ENDED, start + np.where(possible, duration, 0))
+    end = start + np.where(possible, duration, 0)
     possible &= end <= MAX_TIME
-    depth = integers(batch, "depth", 0)
+    end[(duration < 0) | ~possible] = NEVER_ENDED
     shallow = depth < MAX_DEPTH
     keep = np.flatnonzero(drawn & possible & shallow)
-    place, lane = places.of(integers(batch, "lane", 0)[keep], np.maximum(depth[keep], 0))
-    placed = place >= 0
-    events = np.bincount(lane, minlength=len(places.lanes) + 1)
-    hidden = np.bincount(lane[~placed], minlength=len(places.lanes) + 1)
-    lost = int(hidden[-1])  # of lanes beyond the bound
-    if not placed.all():
-        keep, place = keep[placed], place[placed]
-    phase, phases = text_codes(batch, "phase")
-    table = np.array([[category_of(k, p) for p in phases] for k in kinds], np.uint8)
-    cat = table[kind[keep], phase[keep]] | np.where(open_ended[keep], OPEN_FLAG, 0).astype(np.uint8)
-    coloured = np.array([k not in NOT_DRAWN and k != "step" for k in kinds], bool)[kind] & (start >= 0)
-    own = np.maximum(integers(batch, "self", 0), 0)
+    table = np.array([[category_of(k, p) for p in phase[1]] for k in kinds], np.uint8)
+    cat = table.ravel()[kind * len(phase[1]) + phase[0]]
+    cat[end < 0] |= OPEN_FLAG
+    place, events, hidden = places.of(integers(batch, "lane", 0)[keep], np.maximum(depth[keep], 0))
+    if hidden.any():
+        keep, place = keep[place >= 0], place[place >= 0]
     first, last = start[keep], end[keep]
+    coloured = _are(kinds, NOT_DRAWN | {"step"})[kind] & (start >= 0)
+    own = np.maximum(integers(batch, "self", 0), 0)
     return Found(
-        batch.num_rows, coloured, keep, place.astype(np.uint16), first, last, cat,
-        _names(batch, keep, coloured, own), _lines(batch, coloured, own), events, hidden,
-        int((drawn & ~possible).sum()), int((drawn & possible & ~shallow).sum()) + lost,
+        coloured, keep, place.astype(np.uint16), first, last, cat[keep],
+        _names(batch, coloured, own), _lines(batch, coloured, own), events, hidden,
+        int((drawn & ~possible).sum()), int((drawn & possible & ~shallow).sum()) + int(hidden[-1]),
         max(int(last.max()), int(first.max()) + 1) if len(first) else 0,
         _counters(batch, kind, kinds, start),
     )  # fmt: skip
 
 
-def _names(batch: Any, keep: np.ndarray, coloured: np.ndarray, own: np.ndarray) -> Coded:
+def _names(batch: Any, coloured: np.ndarray, own: np.ndarray) -> Coded:
     codes, texts = text_codes(batch, "name")
-    used = np.zeros(len(texts), bool)
-    used[codes[keep]] = True
-    return _coded(codes, [text if there else None for text, there in zip(texts, used, strict=True)], coloured, own)
+    return _coded(codes, len(texts), lambda used: [texts[code] for code in used], coloured, own)
 
 
 def _lines(batch: Any, coloured: np.ndarray, own: np.ndarray) -> Coded:
     file, files = text_codes(batch, "file")
     line = np.clip(integers(batch, "line", -1), -1, (1 << 31) - 2).astype(np.int64)
-    most = int(line.max()) + 2 if len(line) else 1
-    pairs, codes = distinct(file.astype(np.int64) * most + (line + 1))
-    keys = [(files[pair // most], pair % most - 1) for pair in pairs.tolist()]
-    return _coded(codes, keys, coloured, own)
+    line += 1
+    most = int(line.max()) + 1 if len(line) else 1
+    line += file.astype(np.int64) * most
+
+    def key(pair: int) -> tuple[str, int]:
+        return files[pair // most], pair % most - 1
+
+    if most * len(files) <= 8 * max(len(line), 4096):
+        return _coded(line, most * len(files), lambda used: [key(pair) for pair in used], coloured, own)
+    pairs, codes = distinct(line)
+    every = pairs.tolist()
+    return _coded(codes, len(every), lambda used: [key(every[code]) for code in used], coloured, own)
 
 
-def _coded(codes: np.ndarray, keys: list[Any], coloured: np.ndarray, own: np.ndarray) -> Coded:
-    # One more than there are keys, at the end: what is coloured by none. It is cut off.
-    last = len(keys)
-    codes = codes.astype(np.int32)
-    chosen = np.where(coloured, codes, last)
-    return Coded(
-        codes, keys,
-        np.bincount(chosen, own, last + 1)[:last],
-        np.bincount(chosen, minlength=last + 1)[:last],
-    )  # fmt: skip
+def _coded(
+    codes: np.ndarray, size: int, keys: Callable[[list[int]], list[Any]], coloured: np.ndarray, own: np.ndarray
+) -> Coded:
+    occurs = events = np.bincount(codes, minlength=size)
+    if coloured.all():
+        self_ns = np.bincount(codes, own, size)
+    else:
+        self_ns = np.bincount(codes[coloured], own[coloured], size)
+        events = np.bincount(codes[coloured], minlength=size)
+    used = np.flatnonzero(occurs)
+    return Coded(codes, size, used, keys(used.tolist()), self_ns[used], events[used])
 
 
 def _counters(
