@@ -20,6 +20,8 @@ from neuron_explorer.analysis.compile_events import (
     shown_function,
     user_function,
 )
+from neuron_explorer.analysis.compile_filter import rows_sql, within
+from neuron_explorer.analysis.filters import NO_FILTER, Filter
 from neuron_explorer.trace.compiles import PHASES
 
 if TYPE_CHECKING:
@@ -129,9 +131,11 @@ class CompileCosts:
     eager_ns: int
 
 
-def compile_costs(trace: Trace, *, events: CompileEvents | None = None) -> CompileCosts:
-    """The costs. ``events``: read already."""
-    found = events or compile_events(trace)
+def compile_costs(
+    trace: Trace, *, events: CompileEvents | None = None, chosen: Filter = NO_FILTER
+) -> CompileCosts:  # fmt: skip
+    """The costs. ``events``: read already. ``chosen``: of its steps, rank and process alone."""
+    found = within(events or compile_events(trace), chosen)
     rows = _outermost(found.compiles)
     total = sum(r.cost for r in rows)
     wall = union_ns((r.start, r.start + r.cost) for r in [*found.compiles, *found.eager])
@@ -143,7 +147,7 @@ def compile_costs(trace: Trace, *, events: CompileEvents | None = None) -> Compi
         causes[why[found.group_of[row.id]]][1] += row.cost
     recompile_ns = sum(ns for cause, (_, ns) in causes.items() if cause != FIRST)
     functions = _functions(found, rows, why, total)
-    sums = _sums(trace)
+    sums = _sums(trace, rows_sql(chosen))
     phases = _phases(sums, total)
     caches = _caches(found.compiles)
     cached = _cached(sums, found.compiles)
@@ -255,7 +259,7 @@ def _functions(events: CompileEvents, rows: Iterable[Row], why: list[str], total
     return tuple(sorted(found, key=lambda f: (-f.cost_ns, f.file, f.line, f.function)))
 
 
-def _sums(trace: Trace) -> list[dict[str, Any]]:
+def _sums(trace: Trace, which: str) -> list[dict[str, Any]]:
     """Own times of parts, of compilations outside of parts, and of parts that a cache skips, by compilation.
 
     One query: the details that it has to look into are most of what a trace holds about compilations.
@@ -265,7 +269,7 @@ def _sums(trace: Trace) -> list[dict[str, Any]]:
     return trace.sql_arrow(
         'WITH rows AS MATERIALIZED (SELECT name, process, compile_id, parent, greatest("self", 0) AS "self", '
         f"{IS_PHASE} AS phase, coalesce(contains(detail, '\"artifact\"'), FALSE) AS artifact "
-        "FROM events WHERE kind = 'compile') "
+        f"FROM events WHERE kind = 'compile' AND {which}) "
         f"(SELECT 'phase' AS what, name, -1 AS process, NULL AS compile_id, {ns} WHERE phase AND parent >= 0 "
         "GROUP BY name ORDER BY ns DESC, name LIMIT 100) UNION ALL "
         f"(SELECT 'own', NULL, -1, NULL, {ns} WHERE NOT phase AND NOT artifact) UNION ALL "

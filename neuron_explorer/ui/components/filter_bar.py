@@ -19,7 +19,7 @@ from neuron_explorer.ui.page import Page, page_url
 
 MOST_SEGMENTS: Final = 4
 """More ranks, devices or processes than this are a list to choose from."""
-_WHOLE: Final = "This page is about the whole trace"
+_WHOLE: Final = "this page is about the whole trace"
 
 Choice = tuple[str, str]
 """Value in the address, "" for the usual one; and its name."""
@@ -31,8 +31,8 @@ def filter_bar(page: Page, trace_id: str, reading: Reading, search: Mapping[str,
     if not page.filters and not page.unfiltered and not chosen and not reading.wrong:
         return []
     offered = _offered(reading.choices, reading.chosen)
-    if page.own_filters and "period" in offered:
-        offered["period"] = [("all" if chosen.get("period") == "all" else "", "Whole run")]  # it leaves nothing out
+    if page.whole_run and "period" in offered:
+        offered["period"] = [("all" if chosen.get("period") == "all" else "", "Whole run")]  # steady leaves nothing out
     items: list[Any] = []
     for key in KEYS:
         if key in page.filters and key in offered:
@@ -129,16 +129,11 @@ def _range(value: str, steps: tuple[int, ...]) -> html.Div:
 def _not_here(keys: Sequence[str], chosen: Filter, page: Page) -> html.Span:
     """Filters that the page does not follow, and why. What is chosen of them is struck out."""
     words = chosen.words
-    inactive = [NAMES[key] for key in keys if key not in words]
-    said: list[Any] = []
-    for key in keys:
-        if key in words:
-            said += [html.S(words[key], className="filter-struck"), " "]
-    if not said and page.filters:
-        said = [html.Span(" and ".join(inactive).capitalize()), " not here: "]
-    elif said:
-        said = ["Not applied here: ", *said, "– "]
-    said.append(f"{page.unfiltered or _WHOLE}.")
+    active = [html.S(words[key]) for key in keys if key in words]
+    said: list[Any] = [part for item in active for part in (item, " ")] or [
+        "No filters" if not page.filters else f"No filter of {' and '.join(NAMES[key] for key in keys)}", " "
+    ]  # fmt: skip
+    said.append(f"{'not applied ' if active else ''}here: {page.unfiltered or _WHOLE}.")
     return html.Span(said, className="filters-off")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dash import html
@@ -11,8 +11,10 @@ from dash import html
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alert import Alert, Alerts
 from neuron_explorer.analysis.compile_costs import CompileCosts, cause_label
+from neuron_explorer.analysis.compile_filter import KEYS, is_within
 from neuron_explorer.analysis.compile_marks import Strip
 from neuron_explorer.analysis.compiled_lines import CompiledLines, compiled_lines
+from neuron_explorer.analysis.filters import Filter, step_range
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.compiling import compiling
@@ -23,6 +25,7 @@ from neuron_explorer.ui.components.compile_strip import strip_card
 from neuron_explorer.ui.components.exports import file_name
 from neuron_explorer.ui.components.links import line_or_none, timeline_url
 from neuron_explorer.ui.components.plain_table import plain_table
+from neuron_explorer.ui.filters import filter_of
 from neuron_explorer.ui.page import Page, Search, page_url
 
 if TYPE_CHECKING:
@@ -43,7 +46,10 @@ _SHADES: Final = 7
 
 @dataclass(frozen=True)
 class RecompilesData:
-    """What the page shows. ``shown``: the alerts of the chosen group; ``current``: the open one."""
+    """What the page shows. ``shown``: the alerts of the chosen group; ``current``: the open one.
+
+    ``outside`` and ``outside_alerts``: what the filters leave out: compilations, artifacts and breaks; alerts.
+    """
 
     alerts: Alerts
     shown: tuple[Alert, ...]
@@ -51,12 +57,17 @@ class RecompilesData:
     strip: Strip
     costs: CompileCosts
     compiled: CompiledLines
+    chosen: Filter
+    outside: int
+    outside_alerts: int
 
 
 def data(trace: Trace, search: Search) -> RecompilesData:
     """The page's data. ``kind`` in the query chooses a group of alerts, ``alert`` opens one by its id."""
-    all_of_it = compiling(trace)
-    found = all_of_it.alerts
+    chosen = filter_of(trace, search).only(KEYS)
+    all_of_it = compiling(trace, replace(chosen, period=chosen.period if step_range(chosen.period) else "auto"))
+    within = tuple(a for a in all_of_it.alerts.alerts if is_within(a, chosen))
+    found = replace(all_of_it.alerts, alerts=within)
     kinds = GROUPS[search["kind"]][1] if search.get("kind") in GROUPS else None
     shown = tuple(a for a in found.alerts if kinds is None or a.kind in kinds)
     current = next((a for a in shown if a.id == search.get("alert")), shown[0] if shown else None)
@@ -66,7 +77,10 @@ def data(trace: Trace, search: Search) -> RecompilesData:
         current=current,
         strip=all_of_it.strip,
         costs=all_of_it.costs,
-        compiled=cached(trace, compiled_lines),
+        compiled=cached(trace, compiled_lines, chosen),
+        chosen=chosen,
+        outside=all_of_it.outside,
+        outside_alerts=len(all_of_it.alerts.alerts) - len(within),
     )
 
 
@@ -75,7 +89,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     d = data(trace, search)
     kind = search.get("kind", "") if search.get("kind") in GROUPS else ""
     nothing = not d.alerts.observed and not d.alerts.alerts and not d.costs.compiles and not d.costs.eager
-    if nothing:
+    if nothing and not d.outside:
         return html.Div([_heading([]), _not_observed(d.alerts)], className="page recompiles")
     parts: list[Any] = [_heading(_scope(d, trace_id, kind))]
     if d.strip.marks:
@@ -100,10 +114,20 @@ def _heading(content: list[Any]) -> html.Div:
 def _scope(d: RecompilesData, trace_id: str, kind: str) -> list[Any]:
     costs = d.costs
     said = [f"{q.plural(costs.compiles, 'compilation')}, {q.count(costs.recompiles)} of them again"]
+    if not costs.compiles:
+        said = ["No compilation"]
     if costs.eager:
         said.append(f"{q.plural(costs.eager, 'artifact')} of eager operators")
     if costs.wall_ns:
         said.append(f"{q.duration(costs.wall_ns)}, {q.share(costs.share_of_run)} of the run")
+    words = " and ".join(d.chosen.only(("rank", "process")).words.values())
+    if step_range(d.chosen.period):
+        words = " of ".join(w for w in (d.chosen.words["period"], words) if w)
+    if words:
+        said[0] = f"{words[:1].upper()}{words[1:]}: {said[0][:1].lower()}{said[0][1:]}"
+        said.append(f"outside: {_outside(d)}")
+        if d.alerts.alerts:
+            said.append("an alert tells what it did in the whole run")
     choices = [(f"All {len(d.alerts.alerts)}", page_url(trace_id, PATH), not kind)]
     for key, (label, kinds) in GROUPS.items():
         number = sum(a.kind in kinds for a in d.alerts.alerts)
@@ -111,6 +135,14 @@ def _scope(d: RecompilesData, trace_id: str, kind: str) -> list[Any]:
             choices.append((f"{label} {number}", page_url(trace_id, PATH, {"kind": key}), key == kind))
     text = html.P("; ".join(said) + ".", className="scope-text")
     return [text, segmented("Alerts", choices)] if len(choices) > 2 or kind else [text]
+
+
+def _outside(d: RecompilesData) -> str:
+    """What the filters leave out, in words."""
+    said = [f"{q.count(d.outside)} compilations, artifacts and graph breaks" if d.outside else "no compilation"]
+    if d.outside_alerts:
+        said.append(q.plural(d.outside_alerts, "alert"))
+    return " and ".join(said)
 
 
 def _not_observed(found: Alerts) -> html.Section:
@@ -131,6 +163,8 @@ def _alerts(d: RecompilesData, trace: Trace, trace_id: str, kind: str) -> Any:
         words = (
             "Nothing of this kind."
             if kind
+            else f"Nothing within the filters; outside: {_outside(d)}."
+            if d.outside or d.outside_alerts
             else "Nothing was compiled again without need, no graph broke, and no line kept needing new artifacts."
         )
         return card("Alerts", html.P(words, className="empty"))
@@ -223,7 +257,8 @@ def _regions(compiled: CompiledLines, trace_id: str) -> html.Section:
     ]  # fmt: skip
     hidden = compiled.total_regions - len(rows)
     more = f" {q.plural(hidden, 'more region')}." if hidden > 0 else ""
-    return card("Launches of compiled code", _table(heads, rows), note(f"Times are {compiled.time}.{more}"))
+    said = f"Times are {compiled.time}; {plain(compiled.selection.note, 300)}.{more}"
+    return card("Launches of compiled code", _table(heads, rows), note(said))
 
 
 def _lines(compiled: CompiledLines, trace_id: str) -> html.Section:
@@ -252,5 +287,6 @@ def _ops(ops: Sequence[tuple[str, int]], most: int = 4) -> str:
 
 
 PAGE = Page(
-    path=PATH, name="Recompiles", section="Compile", layout=layout, data=data, follows=("alert", "kind")
-)
+    path=PATH, name="Recompiles", section="Compile", layout=layout, data=data, follows=("alert", "kind"),
+    filters=KEYS, whole_run=True, unfiltered="compilations run on the host, and belong to no phase",
+)  # fmt: skip

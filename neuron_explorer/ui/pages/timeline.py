@@ -52,4 +52,5 @@ PAGE = Page(
     wide=True,
     filters=KEYS,
     own_filters=True,
+    whole_run=True,
 )
