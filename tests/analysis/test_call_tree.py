@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import OTHER, MemoryTrace, event, memory_trace, metadata, rows_of
 
+from neuron_explorer.analysis.answer import Ask
 from neuron_explorer.analysis.bottlenecks import by_line
 from neuron_explorer.analysis.call_tree import call_tree, top_down
 from neuron_explorer.analysis.callers import bottom_up, callers
 from neuron_explorer.analysis.contexts import contexts
+from neuron_explorer.analysis.questions import ask
 from neuron_explorer.analysis.sandwich import Target, around, find, functions, sandwich
 from neuron_explorer.analysis.selection import select
 from neuron_explorer.trace.store import load
@@ -323,3 +325,20 @@ def labelled(tree, level):
         paths.append((*paths[node.parent], label))
         found[paths[-1]] = node.total_ns
     return found
+
+
+def test_reports_of_trees_fit_and_add_up():
+    for top in (1, 2, 3, 5, 20):
+        for name in ("call-tree", "bottom-up"):
+            (table,) = ask(training(), name, Ask(top=top)).tables
+            rows = table.records()
+            assert len(rows) <= max(top, 2) and rows[0]["total_ns"] == 230
+            if name == "call-tree" and top > 1:
+                assert sum(r["total_ns"] for r in rows if r["parent"] == 0) == 230
+    answer = ask(training(), "sandwich", Ask(target="torch/module.py:_call"))  # a library's: found all the same
+    assert answer.table("callees").records()[0]["total_ns"] == 180
+    (callers,) = ask(training(), "bottom-up", Ask(target="mm")).tables
+    assert callers.records()[0]["total_ns"] == 110
+    for name, target in (("sandwich", "g"), ("sandwich", ""), ("bottom-up", "m"), ("call-tree", "f")):
+        with pytest.raises(ValueError, match=r"target|called|nothing ran"):
+            ask(training(), name, Ask(target=target))
