@@ -9,7 +9,7 @@ import numpy as np
 
 from neuron_explorer.analysis.activity import Lane, lane_table
 from neuron_explorer.analysis.intervals import FAR
-from neuron_explorer.analysis.selection import Selection, select
+from neuron_explorer.analysis.selection import Selection
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -42,36 +42,23 @@ class Scope:
 
 
 def scopes(trace: Trace, selection: Selection) -> tuple[Scope, ...]:
-    """A scope for each rank, the one of the selection first. ``selection``: as ``select`` makes it."""
+    """A scope for each rank of the selection, in its order. ``selection``: as ``select`` makes it."""
     table = lane_table(trace)
     devices = _lanes_with(trace, [lane.lane for lane in table if lane.kind == "device"])
-    main = next((lane for lane in table if lane.lane == selection.main_lane), None)
-    own = next((lane.rank for lane in table if lane.process == selection.process), 0) if main is None else main.rank
-    first = _scope(trace, table, devices, selection, own, main, selection.process)
-    found = [first]
-    for rank in sorted({lane.rank for lane in table} - {own})[:MOST_RANKS]:
-        threads = [lane for lane in table if lane.rank == rank and lane.kind == "thread"]
-        other = next((lane for lane in threads if lane.name in ("main thread", "MainThread")), None)
-        other = other or next(iter(threads), None)
-        process = other.process if other else next(lane.process for lane in table if lane.rank == rank)
-        found.append(_scope(trace, table, devices, selection, rank, other, process))
-    return tuple(found)
-
-
-def whole_selection(trace: Trace, period: str) -> tuple[Selection, tuple[Scope, ...]]:
-    """The selection of ``period`` and its scopes. Raises ValueError as ``select`` does."""
-    selection = select(trace, period)
-    return selection, scopes(trace, selection)
+    return tuple(
+        _scope(trace, table, devices, selection, rank, process)
+        for rank, process in (selection.places or ((0, selection.process),))[:MOST_RANKS]
+    )
 
 
 def _scope(
-    trace: Trace, table: tuple[Lane, ...], devices: set[int], selection: Selection, rank: int,
-    main: Lane | None, process: int | None,
-) -> Scope:  # fmt: skip
-    hosts = tuple(
-        lane for lane in table if lane.kind == "thread" and lane.process == process and lane.rank == rank
-        and lane is not main
-    )  # fmt: skip
+    trace: Trace, table: tuple[Lane, ...], devices: set[int], selection: Selection, rank: int, process: int | None
+) -> Scope:
+    threads = [lane for lane in table if lane.kind == "thread" and lane.rank == rank and lane.process == process]
+    if process is None:
+        threads = [lane for lane in table if lane.kind == "thread" and lane.rank == rank]
+    main = _main_thread(threads, selection)
+    hosts = tuple(lane for lane in threads if lane is not main)
     streams = tuple(lane for lane in table if lane.lane in devices and lane.rank == rank)
     steps = _steps(trace, selection, rank, process)
     if not steps and selection.steps:
@@ -84,6 +71,19 @@ def _scope(
         low, high = _run(trace, selection)
         numbers, periods = (-1,), ("",)
     return Scope(rank, -1 if process is None else process, main, hosts, streams, numbers, periods, low, high)
+
+
+def _main_thread(threads: list[Lane], selection: Selection) -> Lane | None:
+    """The thread that takes the steps: the selection's, the main thread, else the first with operators."""
+    for wanted in (
+        lambda lane: lane.lane == selection.main_lane,
+        lambda lane: lane.name in ("main thread", "MainThread") and lane.lane in selection.host_lanes,
+        lambda lane: lane.lane in selection.host_lanes,
+    ):
+        found = next((lane for lane in threads if wanted(lane)), None)
+        if found is not None:
+            return found
+    return None
 
 
 def _steps(
@@ -107,7 +107,8 @@ def _run(trace: Trace, selection: Selection) -> tuple[np.ndarray, np.ndarray]:
     if not (isinstance(duration, int) and duration > 0):
         found = trace.sql_arrow('SELECT min("start") FROM events').column(0)[0].as_py()
         begin = min(int(found or 0), FAR)
-    return np.array([begin], np.int64), np.array([begin + min(selection.whole_ns, FAR)], np.int64)
+    whole = selection.whole_ns // max(len({rank for rank, _ in selection.places}), 1)
+    return np.array([begin], np.int64), np.array([begin + min(whole, FAR)], np.int64)
 
 
 def _lanes_with(trace: Trace, candidates: list[int]) -> set[int]:
