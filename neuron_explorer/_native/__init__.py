@@ -6,6 +6,6 @@ there is none and what to do about it.
 
 from __future__ import annotations
 
-from neuron_explorer._native.build import NativeUnavailable, load, load_emulator
+from neuron_explorer._native.build import NativeUnavailable, load, load_chrome, load_emulator
 
-__all__ = ["NativeUnavailable", "load", "load_emulator"]
+__all__ = ["NativeUnavailable", "load", "load_chrome", "load_emulator"]

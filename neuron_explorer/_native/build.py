@@ -29,7 +29,7 @@ from types import ModuleType
 
 from neuron_explorer.errors import NeuronExplorerError
 
-__all__ = ["NativeUnavailable", "cache_folder", "load", "load_emulator"]
+__all__ = ["NativeUnavailable", "cache_folder", "load", "load_chrome", "load_emulator"]
 
 _BUILD_SECONDS = 600
 _STANDARDS = ("c++20", "c++17")  # the second where the compiler is too old for the first
@@ -47,6 +47,7 @@ class Extension:
     libraries: tuple[str, ...]
     optimise: str
     duration: str
+    torch: bool = True  # False: needs nothing but a compiler and Python
 
 
 _SOURCES = Path(__file__).parent / "src"
@@ -71,6 +72,9 @@ EMULATOR = Extension(
     ("torch_cpu", "c10", "torch_python"),
     "-O1",
     "some 40 s on two cores",
+)
+CHROME = Extension(
+    "nx_chrome", "reader of JSON traces", _SOURCES / "chrome", ("module.cpp",), (), "-O2", "some 5 s", torch=False
 )
 KNOWN_MINORS = ((3, 10), (3, 11), (3, 12), (3, 13))
 """Python minors whose frame layout ``frames.h`` knows."""
@@ -118,16 +122,44 @@ def load_emulator() -> ModuleType:
     return _loaded[EMULATOR.module]
 
 
-def _load(extension: Extension) -> ModuleType:
+def load_chrome() -> ModuleType:
+    """The reader of Chrome JSON traces, compiled first where that is needed; torch need not be installed.
+
+    Raises:
+        NativeUnavailable: as :func:`load`; every Python minor is known to it.
+    """
+    if CHROME.module not in _loaded:
+        if os.environ.get("NEURON_EXPLORER_NATIVE") == "0":
+            raise NativeUnavailable("NEURON_EXPLORER_NATIVE=0 is set", "unset it to read traces with native code")
+        _check_system(CHROME)
+        _loaded[CHROME.module] = _load(CHROME)
+    return _loaded[CHROME.module]
+
+
+@dataclass(frozen=True)
+class _Torch:
+    """The torch that an extension is built against."""
+
+    version: str
+    folder: Path
+    new_abi: bool
+
+
+def _torch() -> _Torch:
     import torch
 
-    library = _cached_library(torch.__version__, extension, extension.folder)
+    return _Torch(torch.__version__, Path(torch.__file__).parent, bool(torch._C._GLIBCXX_USE_CXX11_ABI))
+
+
+def _load(extension: Extension) -> ModuleType:
+    torch = _torch() if extension.torch else None
+    version = torch.version if torch else ""
+    library = _cached_library(version, extension, extension.folder)
     if not library.exists():
         with _one_at_a_time(library.parent.parent):
-            library = _cached_library(torch.__version__, extension, extension.folder)
+            library = _cached_library(version, extension, extension.folder)
             if not library.exists():
-                torch_folder = Path(torch.__file__).parent
-                library = _build(torch.__version__, torch_folder, bool(torch._C._GLIBCXX_USE_CXX11_ABI), extension)
+                library = _build(torch, extension)
     _check_owner(library)
     return _import(library, extension)
 
@@ -197,7 +229,8 @@ def _source_hash(extension: Extension, folder: Path) -> str:
 def _cached_library(torch_version: str, extension: Extension, sources: Path) -> Path:
     tag = sysconfig.get_config_var("SOABI") or f"cp{sys.version_info[0]}{sys.version_info[1]}"
     version = f"{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}"
-    folder = f"torch-{torch_version}-py-{version}-{tag}-{_source_hash(extension, sources)}"
+    against = f"torch-{torch_version}-" if extension.torch else f"{extension.module}-"
+    folder = f"{against}py-{version}-{tag}-{_source_hash(extension, sources)}"
     return cache_folder() / "native" / folder.replace(os.sep, "_") / f"{extension.module}.so"
 
 
@@ -212,7 +245,7 @@ def _check_owner(library: Path) -> None:
             )
 
 
-def _build(torch_version: str, torch_folder: Path, new_abi: bool, extension: Extension) -> Path:
+def _build(torch: _Torch | None, extension: Extension) -> Path:
     """Compiles a copy of the sources, which somebody may be editing, and returns what was built from it."""
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
     if not compiler or shutil.which(compiler.split()[0]) is None:
@@ -223,7 +256,7 @@ def _build(torch_version: str, torch_folder: Path, new_abi: bool, extension: Ext
             f"the C headers of Python are missing ({headers / 'Python.h'})",
             "install them (Debian: apt install python3-dev)",
         )
-    if not (torch_folder / "include" / "ATen" / "record_function.h").exists():
+    if torch and not (torch.folder / "include" / "ATen" / "record_function.h").exists():
         raise NativeUnavailable("this torch has no C++ headers", "install torch from a wheel")
     folder = cache_folder() / "native"
     try:
@@ -236,15 +269,15 @@ def _build(torch_version: str, torch_folder: Path, new_abi: bool, extension: Ext
         ) from None
     try:
         print(
-            f"neuron-explorer: building the {extension.title} for this torch and Python (once, "
+            f"neuron-explorer: building the {extension.title} for this {'torch and ' if torch else ''}Python (once, "
             f"{extension.duration}) ...",
             file=sys.stderr,
             flush=True,
         )
         for path in _source_files(extension.folder):
             shutil.copyfile(path, work / path.name)
-        library = _cached_library(torch_version, extension, work)
-        _compile(compiler, work, headers, torch_folder, new_abi, extension)
+        library = _cached_library(torch.version if torch else "", extension, work)
+        _compile(compiler, work, headers, torch, extension)
         library.parent.mkdir(exist_ok=True, mode=0o700)
         os.replace(work / library.name, library)
         return library
@@ -252,18 +285,21 @@ def _build(torch_version: str, torch_folder: Path, new_abi: bool, extension: Ext
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _compile(compiler: str, work: Path, headers: Path, torch_folder: Path, new_abi: bool, extension: Extension) -> None:
+def _compile(compiler: str, work: Path, headers: Path, torch: _Torch | None, extension: Extension) -> None:
     errors = ""
     for standard in _STANDARDS:
-        flags = [
-            f"-std={standard}", extension.optimise, *_FLAGS,
-            f"-D_GLIBCXX_USE_CXX11_ABI={int(new_abi)}", f"-I{torch_folder / 'include'}",
-            f"-I{torch_folder / 'include' / 'torch' / 'csrc' / 'api' / 'include'}", f"-I{headers}",
-        ]  # fmt: skip
+        flags = [f"-std={standard}", extension.optimise, *_FLAGS, f"-I{headers}"]
+        if torch:
+            flags += [
+                f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.new_abi)}", f"-I{torch.folder / 'include'}",
+                f"-I{torch.folder / 'include' / 'torch' / 'csrc' / 'api' / 'include'}",
+            ]  # fmt: skip
         failed = _compile_objects([*compiler.split(), *flags], work, extension)
         if failed is None:
             objects = [str(work / f"{source}.o") for source in extension.sources]
-            libraries = [f"-L{torch_folder / 'lib'}", *(f"-l{name}" for name in extension.libraries)]
+            libraries = [f"-l{name}" for name in extension.libraries]
+            if torch:
+                libraries.insert(0, f"-L{torch.folder / 'lib'}")
             target = str(work / f"{extension.module}.so")
             failed = _run([*compiler.split(), "-shared", *objects, *libraries, "-o", target])
         if failed is None:

@@ -17,7 +17,7 @@ from .rows import Rows, Thread
 ATTRIBUTIONS: Final = tuple(schema.ATTRIBUTIONS)
 PHASES: Final = schema.PHASES
 (_STACK, _INHERITED, _GRAPH, _FORWARD, _BACKWARD_CALL, _LIBRARY, _FORWARD_NOT_OBSERVED, _PARAMETER, _NO_FRAME,
- _NOT_RECORDED) = range(len(ATTRIBUTIONS))  # fmt: skip
+ _NOT_RECORDED, _DEFINITION) = range(len(ATTRIBUTIONS))  # fmt: skip
 _FORWARD_PHASE, _BACKWARD, _RECOMPUTE, _OPTIMIZER, _OTHER = range(len(PHASES))
 
 _PHASELESS: Final = np.ones(256, bool)

@@ -91,6 +91,15 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "Backward nodes: event id of the forward op. Device and link rows: event id of the launching op. "
         "Launches: event id of the compile row whose code runs. Else -1.",
     ),
+    Column(
+        "external_id", "int64", "", "Imported traces: the id by which the source links events (`External id`); -1 none.",
+        "delta",
+    ),
+    Column(
+        "correlation_id", "int64", "", "Imported traces: the source's number of a launch and of what it started; "
+        "-1 none.", "delta",
+    ),
+    Column("source_index", "int64", "", "Imported traces: the source's number of the event (`Ev Idx`); -1 none.", "delta"),
     Column("compile_id", "text", "", "Dynamo compile id (`0/1`) of a compilation, its parts and launches."),
     Column("detail", "text", "", "JSON object with what only one kind has."),
     Column("text", "text", "", "Source text (source rows only)."),
@@ -145,6 +154,8 @@ ATTRIBUTIONS: Final[dict[str, str]] = {
     "parameter_gradient": "No line: accumulates a parameter's gradient on a thread without a Python stack.",
     "no_python_frame": "No line: the thread ran no Python code.",
     "not_recorded": "No line: the recording was made without stacks.",
+    "definition": "Imported from torch.profiler: the line where the function is defined (of a backward node: the "
+    "forward op's), not the line in it that made the call.",
 }
 
 CORE_COLUMNS: Final = (

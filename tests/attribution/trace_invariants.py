@@ -9,7 +9,7 @@ from trace_rows import Row, Rows
 
 from neuron_explorer.trace.schema import ATTRIBUTIONS, KINDS, PERIODS, PHASES
 
-WITH_LINE = {"stack", "inherited", "compiled_graph", "forward", "backward_call", "library_frame"}
+WITH_LINE = {"stack", "inherited", "compiled_graph", "forward", "backward_call", "library_frame", "definition"}
 WITHOUT_LINE = set(ATTRIBUTIONS) - WITH_LINE
 HOST = ("op", "autograd", "launch")
 TIMED = (*HOST, "copy", "sync", "fallback")  # what the host does for a device is counted with its operators

@@ -77,7 +77,7 @@ def test_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setenv("CXX", sys.executable)
     monkeypatch.setattr(build.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
     with pytest.raises(NativeUnavailable, match=r"C headers of Python.*python3-dev"):
-        build._build("2.13.0", tmp_path, True, build.RECORDER)
+        build._build(build._Torch("2.13.0", tmp_path, True), build.RECORDER)
 
 
 def test_a_library_that_all_can_write_is_not_loaded(tmp_path: Path) -> None:
@@ -138,6 +138,6 @@ def test_sources_edited_during_a_build_do_not_get_the_name_of_what_was_built(
         (work / f"{extension.module}.so").write_text((work / "a.cpp").read_text())
 
     monkeypatch.setattr(build, "_compile", compile_while_edited)
-    built = build._build("2.13.0", tmp_path / "torch", True, extension)
+    built = build._build(build._Torch("2.13.0", tmp_path / "torch", True), extension)
     assert built.read_text() == "old"
     assert built != build._cached_library("2.13.0", extension, sources)

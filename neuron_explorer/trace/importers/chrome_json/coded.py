@@ -1,0 +1,83 @@
+"""Numbers of texts as codes of a column: each text is looked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...text import TextTable
+from ...write import Coded
+
+__all__ = ["CodedById", "CodedByKey"]
+
+
+class CodedById:
+    """A text column made of small numbers; ``text`` says what a number means (None: null)."""
+
+    def __init__(self, text: Callable[[int], str | None], table: TextTable | None = None) -> None:
+        self._text = text
+        self.table = table or TextTable()
+        self._codes = np.full(1024, -2, np.int32)
+        self._later: dict[int, int] = {}
+
+    def codes(self, numbers: np.ndarray) -> np.ndarray:
+        """The code of each number."""
+        if not len(numbers):
+            return np.zeros(0, np.int32)
+        highest = int(numbers.max())
+        if highest >= 1 << 30:
+            return self._sparse(numbers)
+        if highest >= len(self._codes):
+            grown = np.full(max(2 * len(self._codes), highest + 1), -2, np.int32)
+            grown[: len(self._codes)] = self._codes
+            self._codes = grown
+        codes = self._codes[numbers]
+        missing = codes == -2
+        if missing.any():
+            for number in np.unique(numbers[missing]).tolist():
+                self._codes[number] = self.table.code(self._text(number))
+            codes = self._codes[numbers]
+        return codes
+
+    def _sparse(self, numbers: np.ndarray) -> np.ndarray:
+        distinct, where = np.unique(numbers, return_inverse=True)
+        for number in distinct.tolist():
+            if number not in self._later:
+                self._later[number] = self.table.code(self._text(number))
+        return np.array([self._later[n] for n in distinct.tolist()], np.int32)[where]
+
+    def column(self, numbers: np.ndarray) -> Coded:
+        """The column."""
+        return self.table.column(self.codes(numbers))
+
+
+class CodedByKey:
+    """The same for combinations of numbers, given as arrays of one length."""
+
+    def __init__(self, text: Callable[..., str | None]) -> None:
+        self._text = text
+        self.table = TextTable()
+        self._known: dict[tuple[int, ...], int] = {}
+
+    def codes(self, *numbers: np.ndarray) -> np.ndarray:
+        """The code of each combination."""
+        if not len(numbers[0]):
+            return np.zeros(0, np.int32)
+        where = numbers[0].astype(np.int64)
+        first = np.zeros(0, np.int64)
+        for more in numbers[1:]:
+            _, where = np.unique(where, return_inverse=True)
+            where = where.astype(np.int64) << 32 | more
+        _, first, where = np.unique(where, return_index=True, return_inverse=True)
+        made = np.empty(len(first), np.int32)
+        for i, key in enumerate(zip(*(n[first].tolist() for n in numbers), strict=True)):
+            code = self._known.get(key)
+            if code is None:
+                code = self._known[key] = self.table.code(self._text(*key))
+            made[i] = code
+        return made[where]
+
+    def column(self, *numbers: np.ndarray) -> Coded:
+        """The column."""
+        return self.table.column(self.codes(*numbers))

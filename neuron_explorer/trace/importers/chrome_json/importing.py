@@ -1,0 +1,148 @@
+"""One file of JSON → one trace: the three passes, put together."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ....errors import BadTraceError, OutputError
+from ...sniff import printable
+from ..report import ImportReport, Progress
+from .collect import Collected, collect
+from .document import facts_of, metadata_of, report_of
+from .frames import FrameTree
+from .kinds import CODE, KINDS, Dialect, Kinds
+from .layout import Made, make_layout
+from .nested import Nested, nest
+from .rows import RowMaker
+from .store import Store
+from .texts import Texts
+
+__all__ = ["Sources", "import_file"]
+
+_OPTIMIZER: Final = re.compile(r"Optimizer\.step#")
+Sources = Callable[[Collected], dict[str, str]]
+
+
+def import_file(
+    path: Path, output: Path, dialect: Dialect, progress: Progress | None = None, *,
+    device_type: Callable[[set[str], str], str] = lambda categories, label: "device",
+    step_number: Callable[[str], int] = lambda name: -1, sources: Sources = lambda found: {},
+    in_memory: int | None = None,
+) -> ImportReport:  # fmt: skip
+    """Read ``path``, write the trace. Raises ``BadTraceError`` when not one event is in it."""
+    try:
+        store = Store(output.parent) if in_memory is None else Store(output.parent, in_memory)
+        try:
+            found = collect(path, dialect, store, progress)
+            return _write(path, output, found, device_type, step_number, sources)
+        finally:
+            store.close()
+    except OSError as error:
+        name = error.filename or path
+        if isinstance(name, str) and os.path.abspath(name) != os.path.abspath(path):
+            raise OutputError(f"cannot write {printable(output)}: {error.strerror or error}") from error
+        raise BadTraceError(f"{printable(path)} cannot be read: {error.strerror or error}.") from None
+
+
+def _write(
+    path: Path, output: Path, found: Collected, device_type: Callable[[set[str], str], str],
+    step_number: Callable[[str], int], sources: Sources,
+) -> ImportReport:  # fmt: skip
+    from ...write import TraceWriter
+
+    texts, store = found.texts, found.store
+    kinds = Kinds(texts, found.dialect)
+    is_optimizer = _those(texts, _OPTIMIZER)
+    nested = nest(store, kinds, is_optimizer)
+    found.losses.add("events more than a week from the others", store.outside, store.first_outside)
+    found.losses.add("Python frames beyond 4,000,000", nested.frames_refused)
+    if not nested.rows:
+        raise BadTraceError(nothing_in(path, found))
+    facts = facts_of(found)
+    made = make_layout(found, nested, facts.rank, device_type, step_number)
+    tree = FrameTree(nested.node_parent, nested.node_name, texts)
+    stack_nodes = {n: tree.of_stack(n) for n in sorted(nested.stacks | {0})}
+    frames = tree.frames()
+    maker = RowMaker(nested, frames, stack_nodes, kinds, made.layout, is_optimizer, True)
+    maker.tally.stacks = len(frames.parent) > 1
+    embedded = sources(found)
+    with TraceWriter(output) as writer:
+        if len(frames.parent) > 1:
+            writer.write_rows(frames.columns())
+        if embedded:
+            writer.write_rows({"kind": "source", "file": list(embedded), "text": list(embedded.values())})
+        for window in nested.windows():
+            columns = maker.columns(window)
+            columns = _with_steps(columns, made, nested, window) if made.steps.made else columns
+            if columns is not None:
+                writer.write_rows(columns)
+        tally = maker.tally
+        if made.steps.made:
+            tally.events += len(made.steps.number)
+            tally.by_kind[CODE["step"]] += len(made.steps.number)
+        if not tally.events:
+            raise BadTraceError(nothing_in(path, found))
+        report = report_of(found, nested, tally, output, facts, len(frames.parent) - 1)
+        writer.close(metadata_of(found, nested, made, tally, facts, tree, report, len(embedded)))
+    return report
+
+
+def _with_steps(columns: dict[str, Any] | None, made: Made, nested: Nested, window: Any) -> dict[str, Any] | None:
+    """The window's rows with the steps that begin in it."""
+    from ...device_rows import merged
+    from ...write import Coded
+
+    first = int(window.records["start"][0]) if window.first else nested.start
+    rest = window.first + len(window.records) >= nested.rows
+    last = 1 << 62 if rest else int(window.records["start"][-1])
+    steps = made.steps
+    here = np.flatnonzero((steps.start >= first) & (steps.start < last))
+    if not len(here):
+        return columns
+    rows = {
+        "kind": Coded(np.full(len(here), CODE["step"]), KINDS), "name": [f"step {n}" for n in steps.number[here]],
+        "start": steps.start[here] - nested.start, "duration": (steps.end - steps.start)[here],
+        "id": nested.rows + here, "lane": np.full(len(here), made.step_lane), "step": steps.number[here],
+        "process": np.full(len(here), made.main_process), "thread": np.full(len(here), -1),
+        "rank": np.full(len(here), made.layout.rank), "phase": ["other"] * len(here),
+        "period": ["steady" if n else "warmup" for n in here],
+    }  # fmt: skip
+    return merged(rows, columns)
+
+
+def nothing_in(path: Path, found: Collected) -> str:
+    """Why a file holds no trace, in one sentence with the place of the first damage."""
+    shown = printable(path)
+    source = found.source
+    if not source.unpacked:
+        reason = f": {source.damage}" if source.damage else ""
+        return f"{shown} holds no text at all{reason}."
+    parts = []
+    if found.first_fault is not None:
+        what, offset = found.first_fault
+        parts.append(f"{found.losses.counts[what]:,} {what}, the first at byte {offset:,}")
+    if source.damage:
+        parts.append(f"it ends at byte {source.unpacked:,}: {source.damage}")
+    elif not found.complete and found.first_fault is None:
+        parts.append(f"it ends at byte {source.unpacked:,}, before the document does")
+    for what, number in found.losses.counts.most_common(3):
+        if not found.first_fault or what != found.first_fault[0]:
+            parts.append(f"{number:,} {what}")
+    why = "; ".join(parts) or f"its list of events is empty ({source.unpacked:,} bytes were read)"
+    return f"{shown} holds no event that can be used: {why}."
+
+
+def _those(texts: Texts, pattern: re.Pattern[str]) -> np.ndarray:
+    """Which texts match."""
+    found = np.zeros(len(texts) + 1, bool)
+    start = pattern.pattern.split("\\")[0].encode()
+    for number, raw in enumerate(texts.all()):
+        if raw.startswith(start) and pattern.match(texts.content(number)):
+            found[number] = True
+    return found

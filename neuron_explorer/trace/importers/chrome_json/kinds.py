@@ -1,0 +1,84 @@
+"""What an event is in a trace: by its phase letter, category and name.
+
+A dialect (:class:`Dialect`) says what categories and names mean; what needs no dialect is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from ... import schema
+from .texts import Texts
+
+__all__ = ["ALONE", "CODE", "Dialect", "FLOW", "INSTANT", "KINDS", "Kinds", "PYTHON", "SKIP", "SLICE"]
+
+KINDS: Final = tuple(schema.KINDS)
+CODE: Final = {kind: code for code, kind in enumerate(KINDS)}
+FRAME: Final = CODE["frame"]
+FLOW: Final = 250
+SKIP: Final = 255
+
+SLICE, PYTHON, INSTANT, ALONE = range(4)
+"""How an event nests; the native ``Class`` has the same numbers."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """``category``: lower case → kind, "" to leave events out. ``name``: (category, name) → kind, None: as by category.
+
+    ``flow``: categories of flows that say more than other arguments do.
+    """
+
+    format: str
+    title: str
+    keys: Mapping[str, tuple[bool, int]]
+    category: Mapping[str, str]
+    device_categories: frozenset[str]
+    otherwise: str
+    name: Callable[[str, str], str | None] = field(default=lambda category, name: None)
+    skipped_flows: frozenset[str] = frozenset()
+
+
+class Kinds:
+    """Kinds of records, worked out once for each pair of category and name."""
+
+    def __init__(self, texts: Texts, dialect: Dialect) -> None:
+        self.texts = texts
+        self.dialect = dialect
+        self._known: dict[int, int] = {}
+        self._category: dict[int, str] = {}
+        self.on_device: dict[int, bool] = {}
+
+    def of(self, category: np.ndarray, name: np.ndarray) -> np.ndarray:
+        """Kind codes (into ``KINDS``; ``SKIP`` leaves it out)."""
+        pair = category.astype(np.int64) << 32 | name
+        distinct, where = np.unique(pair, return_inverse=True)
+        codes = np.array([self._one(int(p)) for p in distinct], np.uint8)
+        return codes[where]
+
+    def devices(self, category: np.ndarray) -> np.ndarray:
+        """Which categories are of events on a device."""
+        distinct, where = np.unique(category, return_inverse=True)
+        found = np.array([self.category(int(c)) in self.dialect.device_categories for c in distinct], bool)
+        return found[where]
+
+    def category(self, number: int) -> str:
+        """A category in lower case."""
+        known = self._category.get(number)
+        if known is None:
+            known = self._category[number] = self.texts.content(number).lower() if number else ""
+        return known
+
+    def _one(self, pair: int) -> int:
+        known = self._known.get(pair)
+        if known is None:
+            category, name = self.category(pair >> 32), self.texts.content(pair & 0xFFFFFFFF)
+            kind = self.dialect.name(category, name)
+            if kind is None:
+                kind = self.dialect.category.get(category, self.dialect.otherwise)
+            known = self._known[pair] = CODE[kind] if kind else SKIP
+        return known

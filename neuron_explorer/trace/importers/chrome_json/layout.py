@@ -1,0 +1,179 @@
+"""Lanes of a trace: which threads and streams there are, what they are called, in which order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ...metadata import thread_lane
+from .collect import Collected
+from .nested import Nested
+from .rows import Layout
+
+__all__ = ["Made", "Steps", "make_layout"]
+
+_INTEGER: Final = re.compile(r"-?\d{1,18}$")
+_NUMBER: Final = re.compile(r"\d{1,9}")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps by start (ns). ``rule``: as in the metadata. ``made``: they are no events of the file."""
+
+    rule: str
+    text: str
+    start: np.ndarray
+    end: np.ndarray
+    number: np.ndarray
+    made: bool = False
+
+
+@dataclass(frozen=True)
+class Made:
+    """The layout, the lane table of the metadata, and facts about both."""
+
+    layout: Layout
+    table: list[dict[str, Any]]
+    steps: Steps
+    main_process: int
+    devices: int
+    step_lane: int
+    named: bool
+
+
+class _Names:
+    """What metadata events say of processes and threads."""
+
+    def __init__(self, found: Collected) -> None:
+        self._said: dict[tuple[str, int, int], Any] = {}
+        for (name, pid, tid), rest in found.metadata.items():
+            what = found.texts.content(name)
+            arguments = found.texts.value_of_members(rest) if rest else None
+            if isinstance(arguments, dict):
+                key = "labels" if what == "process_labels" else "sort_index" if what.endswith("sort_index") else "name"
+                of_process = what.startswith("process_")
+                self._said[what, pid, 0 if of_process else tid] = arguments.get(key)
+
+    def text(self, what: str, pid: int, tid: int = 0) -> str:
+        value = self._said.get((what, pid, tid))
+        return value[:300] if isinstance(value, str) else ""
+
+    def index(self, what: str, pid: int, tid: int = 0) -> float:
+        value = self._said.get((what, pid, tid))
+        return float(value) if isinstance(value, (int, float)) and abs(value) < 1e15 else 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._said)
+
+
+def make_layout(
+    found: Collected, nested: Nested, rank: int, device_type: Callable[[set[str], str], str],
+    step_number: Callable[[str], int],
+) -> Made:  # fmt: skip
+    """Order and name the lanes, and number the steps."""
+    texts, names = found.texts, _Names(found)
+    content = {n: texts.content(n) if n else "" for lane in found.lanes for n in (lane.pid, lane.tid)}
+    categories = {texts.content(c).lower() for c in found.categories if c}
+    on_device = [lane.kind == "thread" and lane.on_device * 2 > lane.events for lane in found.lanes]
+    labels = " ".join(names.text("process_labels", lane.pid) for lane, d in zip(found.lanes, on_device, strict=True) if d)
+    kind_of_device = device_type(categories, labels) if any(on_device) else ""
+    events_of: dict[int, int] = {}
+    for lane, device in zip(found.lanes, on_device, strict=True):
+        if not device:
+            events_of[lane.pid] = events_of.get(lane.pid, 0) + lane.events
+    main = max(events_of, key=lambda pid: events_of[pid], default=0)
+    main_process = _integer(content.get(main, ""), 0)
+
+    def order(number: int) -> tuple[Any, ...]:
+        lane, device = found.lanes[number], on_device[number]
+        group = {"thread": 0, "async": 1, "counter": 2, "steps": 3}[lane.kind] + (4 if device else 0)
+        first = content[lane.pid] != content[lane.tid]
+        pid = content[lane.pid]
+        return (
+            device, lane.pid != main, names.index("process_sort_index", lane.pid), len(pid), pid, group,
+            lane.stream if device else first, names.index("thread_sort_index", lane.pid, lane.tid), -lane.events, number,
+        )  # fmt: skip
+
+    ordered = sorted(range(len(found.lanes)), key=order)
+    count = len(found.lanes)
+    place, process, thread = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.full(count, -1, np.int32)
+    stream = np.full(count, -1, np.int32)
+    device_names: list[str | None] = [None] * count
+    table: list[dict[str, Any]] = []
+    sequence: dict[int, int] = {}
+    for position, number in enumerate(ordered):
+        lane, device = found.lanes[number], on_device[number]
+        place[number] = position
+        pid, tid = content[lane.pid], content[lane.tid]
+        process[number] = main_process if device else _integer(pid, -1)
+        process_name = names.text("process_name", lane.pid) or ("main" if lane.pid == main else f"process {pid}")
+        entry: dict[str, Any] = {"process": int(process[number]), "process_name": process_name, "rank": rank}
+        if device:
+            index = lane.device if lane.device >= 0 else _integer(pid, -1)
+            stream[number] = lane.stream if lane.stream >= 0 else _first_number(tid)
+            device_names[number] = f"{kind_of_device}:{index}" if index >= 0 else kind_of_device
+            given = names.text("thread_name", lane.pid, lane.tid)
+            plain = not given or given.split()[0] == "stream"
+            name = f"{device_names[number]} " + (f"stream {stream[number]}" if plain and stream[number] >= 0 else given or tid)
+            entry |= {"kind": "device", "device": device_names[number], "stream": int(stream[number]), "thread": -1}
+        elif lane.kind == "thread":
+            thread[number] = sequence.get(lane.pid, 0)
+            sequence[lane.pid] = int(thread[number]) + 1
+            name = names.text("thread_name", lane.pid, lane.tid) or (
+                "main thread" if pid == tid and pid else f"thread {tid or thread[number]}")  # fmt: skip
+            entry |= {"thread": int(thread[number]), "os_thread": _integer(tid, -1)}
+        else:
+            name = {"async": f"async {tid}".strip(), "counter": "counters", "steps": "steps"}[lane.kind]
+            entry |= {"kind": lane.kind, "thread": -1}
+        table.append(thread_lane(position, name, **entry))
+    steps = _steps(found, nested, on_device, step_number)
+    step_lane = -1
+    if steps.made:
+        step_lane = len(table)
+        table.append(thread_lane(step_lane, "steps", kind="steps", rank=rank, process=main_process, thread=-1,
+                                 process_name=names.text("process_name", main) or "main"))  # fmt: skip
+    layout = Layout(
+        lane=place, process=process, thread=thread, stream=stream, device=device_names,
+        host=np.array([not d for d in on_device], bool), step_start=steps.start, step_end=steps.end,
+        step_number=steps.number.astype(np.int32), rank=rank,
+    )  # fmt: skip
+    devices = len({d for d in device_names if d})
+    return Made(layout, table, steps, main_process, devices, step_lane, bool(names))
+
+
+def _steps(
+    found: Collected, nested: Nested, on_device: list[bool], step_number: Callable[[str], int]
+) -> Steps:
+    none = np.zeros(0, np.int64)
+    spans = sorted((start, end, name) for lane, start, end, name in nested.steps)
+    kept: list[tuple[int, int, int]] = []
+    for start, end, name in spans:
+        if end > start and (not kept or start >= kept[-1][1]):
+            kept.append((start, end, step_number(found.texts.content(name))))
+    if kept:
+        start, end, number = (np.array(column, np.int64) for column in zip(*kept, strict=True))
+        if len(number) > 1 and (np.diff(number) <= 0).any():
+            number = np.arange(len(number))
+        return Steps("prof.step", "by the profiler's step()", start, end, number)
+    optimizer = [(end, start, name) for lane, start, end, name in nested.optimizer if not on_device[lane]]
+    if len(optimizer) < 2:
+        return Steps("none", "steps: not observed", none, none, none)
+    last = max(optimizer)[2]
+    ends = np.array(sorted(end for end, _, name in optimizer if name == last), np.int64)
+    begins = np.r_[nested.start, ends[:-1]]
+    return Steps("optimizer", "by the optimizer's step()", begins, ends, np.arange(len(ends)), made=True)
+
+
+def _integer(text: str, otherwise: int) -> int:
+    return int(text) if _INTEGER.match(text) else otherwise
+
+
+def _first_number(text: str) -> int:
+    found = _NUMBER.search(text)
+    return int(found[0]) if found else -1
+
+

@@ -1,0 +1,150 @@
+"""Records in order of time, in windows that fit into memory, however many there are.
+
+Small traces stay in memory. Larger ones are written to a file in pieces, sorted into windows
+by time (files again), and each window is sorted when it is read.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from .records import RECORD
+
+__all__ = ["IN_MEMORY", "Store", "sort_order"]
+
+IN_MEMORY: Final = 400_000
+"""Records that are kept in memory (160 bytes each), and that a window should have."""
+DAYS: Final = 7 * 86_400 * 10**9
+"""Times further than this from the middle of the run belong to no run (ns)."""
+_EVERY: Final = 64
+
+
+class Store:
+    """Takes records in any order, gives them back by start."""
+
+    def __init__(self, folder: Path, in_memory: int = IN_MEMORY) -> None:
+        self._folder = folder
+        self._limit = in_memory
+        self._held: list[np.ndarray] = []
+        self._number = 0
+        self._spilled: list[int] = []  # records per piece in the file
+        self._work: Path | None = None
+        self._samples: list[np.ndarray] = []
+        self.bounds = (0, 0)  # of starts that can be, ns
+        self.outside = 0
+        self.first_outside = -1
+
+    def __len__(self) -> int:
+        return self._number + sum(self._spilled)
+
+    def add(self, records: np.ndarray) -> None:
+        """Keep records; the arrays are the store's from now on."""
+        self._samples.append(records["start"][:: _EVERY if len(records) >= _EVERY else 1].copy())
+        self._held.append(records)
+        self._number += len(records)
+        if self._number >= self._limit:
+            self._spill()
+
+    def windows(self) -> Iterator[np.ndarray]:
+        """All records, by start (see ``sort_order``), each window after the one before."""
+        if not len(self):
+            return
+        self.bounds = self._bounds()
+        if not self._spilled:
+            records = np.concatenate(self._held)
+            self._held = []
+            yield from self._sorted(self._inside(records))
+            return
+        self._spill()
+        yield from self._windows_of_files()
+
+    def close(self) -> None:
+        """Remove what is on the disk."""
+        if self._work is not None:
+            shutil.rmtree(self._work, ignore_errors=True)
+            self._work = None
+        self._held = []
+
+    def work_folder(self) -> Path:
+        """A folder for files that are needed until ``close``."""
+        if self._work is None:
+            self._work = Path(tempfile.mkdtemp(prefix=".import-", dir=self._folder))
+        return self._work
+
+    def _spill(self) -> None:
+        if not self._number:
+            return
+        with (self.work_folder() / "records").open("ab") as file:
+            for piece in self._held:
+                file.write(np.ascontiguousarray(piece).data)
+        self._spilled.append(self._number)
+        self._held, self._number = [], 0
+
+    def _bounds(self) -> tuple[int, int]:
+        middle = int(np.median(np.concatenate(self._samples)))
+        return middle - DAYS, middle + DAYS
+
+    def _inside(self, records: np.ndarray) -> np.ndarray:
+        low, high = self.bounds
+        start = records["start"]
+        keep = (start >= low) & (start <= high)
+        outside = len(records) - int(np.count_nonzero(keep))
+        if not outside:
+            return records
+        self.outside += outside
+        first = int(records["offset"][~keep].min())
+        self.first_outside = first if self.first_outside < 0 else min(first, self.first_outside)
+        return records[keep]
+
+    def _sorted(self, records: np.ndarray) -> Iterator[np.ndarray]:
+        if len(records):
+            yield records[sort_order(records)]
+
+    def _windows_of_files(self) -> Iterator[np.ndarray]:
+        edges = self._edges()
+        folder = self.work_folder()
+        for piece in self._pieces(folder / "records"):
+            piece = self._inside(piece)
+            at = np.searchsorted(edges, piece["start"], "right")
+            order = np.argsort(at, kind="stable")
+            piece, at = piece[order], at[order]
+            cuts = np.flatnonzero(np.diff(at)) + 1
+            for part, number in zip(np.split(piece, cuts), at[np.r_[0, cuts]].tolist() if len(at) else (), strict=False):
+                with (folder / f"window-{number}").open("ab") as file:
+                    file.write(np.ascontiguousarray(part).data)
+        (folder / "records").unlink()
+        for number in range(len(edges) + 1):
+            path = folder / f"window-{number}"
+            if not path.exists():
+                continue
+            # More than a window should hold: events that begin in the same nanosecond. Their
+            # order among each other is the file's then.
+            for piece in self._pieces(path, 4 * self._limit):
+                yield from self._sorted(piece)
+            path.unlink()
+
+    def _edges(self) -> np.ndarray:
+        samples = np.sort(np.concatenate(self._samples))
+        windows = max(1, -(-len(self) // max(self._limit // 2, 1)))
+        at = (np.arange(1, windows) * len(samples)) // windows
+        return np.unique(samples[at])
+
+    def _pieces(self, path: Path, most: int | None = None) -> Iterator[np.ndarray]:
+        size = RECORD.itemsize * (most or self._limit // 4 or 1)
+        with path.open("rb") as file:
+            while data := file.read(size):
+                yield np.frombuffer(bytearray(data), RECORD)
+
+
+def sort_order(records: np.ndarray) -> np.ndarray:
+    """By start; at the same start frames first, then slices (the longest first), then instants."""
+    start, order = records["start"], records["order"]
+    longest = np.where(records["duration"] < 0, 0, records["duration"])
+    frames = np.where(order == 1, 0, np.where(order == 0, 1, 2)).astype(np.uint8)
+    return np.lexsort((-longest, frames, start))
