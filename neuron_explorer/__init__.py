@@ -51,6 +51,7 @@ def profile(
     stacks: bool = True,
     shapes: bool = True,
     tensors: bool = False,
+    memory: bool = False,
     source: Literal["all", "lines", "none"] = "all",
     user_code: Sequence[str] | None = None,
     recorder: Literal["auto", "native", "twin"] = "auto",
@@ -72,6 +73,7 @@ def profile(
         stacks: Record the Python stack of every event, and with it source lines and modules.
         shapes: Record shapes, strides, dtypes and small arguments of every operator.
         tensors: Record the storage id and version of every input (ids, never references).
+        memory: Record every allocation and release of torch's memory: its bytes, its device, and the line.
         source: How much source text the trace embeds: the files that ran, only the lines
             that ran, or nothing.
         user_code: Directories or module names that count as your code too, such as
@@ -105,6 +107,7 @@ def profile(
             stacks=stacks,
             shapes=shapes,
             tensors=tensors,
+            memory=memory,
             source=source,
             user_code=None if user_code is None else tuple(user_code),
             recorder=recorder,

@@ -112,6 +112,9 @@ def record(
     stacks: Annotated[bool, typer.Option("--stacks/--no-stacks", help="Record Python stacks.")] = True,
     shapes: Annotated[bool, typer.Option("--shapes/--no-shapes", help="Record shapes, dtypes and arguments.")] = True,
     tensors: Annotated[bool, typer.Option("--tensors/--no-tensors", help="Record which tensor each input is.")] = False,
+    memory: Annotated[
+        bool, typer.Option("--memory/--no-memory", help="Record allocations and releases of memory.")
+    ] = False,
     emulate: Annotated[
         bool,
         typer.Option("--emulate", help="Give the program an emulated `neuron` device that runs on the CPU."),
@@ -154,6 +157,7 @@ def record(
             "stacks": stacks,
             "shapes": shapes,
             "tensors": tensors,
+            "memory": memory,
             "recorder": recorder.value,
             "compile": compile_.value,
             "warn_on_recompile": warn_on_recompile,

@@ -38,6 +38,7 @@ def _start(spool: Path) -> None:
         stacks=settings["stacks"],
         shapes=settings["shapes"],
         tensors=settings["tensors"],
+        memory=bool(settings.get("memory")),
         use_map=mapping_is_safe(spool),
     )
     _sign(spool, not_before=before, recorded_process=int(session["pid"]))

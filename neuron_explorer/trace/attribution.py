@@ -21,7 +21,7 @@ PHASES: Final = schema.PHASES
 _FORWARD_PHASE, _BACKWARD, _RECOMPUTE, _OPTIMIZER, _OTHER = range(len(PHASES))
 
 _PHASELESS: Final = np.ones(256, bool)
-_PHASELESS[[spool.OP, spool.AUTOGRAD, spool.RANGE, spool.LAUNCH, spool.SYNC]] = False
+_PHASELESS[[spool.OP, spool.AUTOGRAD, spool.RANGE, spool.LAUNCH, spool.SYNC, spool.MEMORY]] = False
 
 # How a record relates to the autograd node that it is, or runs in.
 _OUTSIDE, _JOINED, _UNNUMBERED, _UNKNOWN = range(4)

@@ -13,6 +13,8 @@ from .arrays import distinct
 from .attribution import ATTRIBUTIONS, PHASES, Origins
 from .device_work import DeviceWork, device_work
 from .lookups import DATA_WAIT, DYNAMO, ENGINE, LAUNCH, Lookups
+from .memory_rows import block_numbers
+from .memory_rows import details as memory_details
 from .rows import Rows
 from .steps import steps_at
 from .tensors import inputs_of
@@ -25,7 +27,7 @@ KINDS: Final = tuple(schema.KINDS)
 _CODE: Final = {kind: code for code, kind in enumerate(KINDS)}
 _KIND_OF_RECORD: Final = np.array(
     [_CODE[k] for k in ("warning", "op", "autograd", "range", "step", "gc", "data_wait", "sync", "launch",
-                        "counter", "warning", "range", "range", "range")]
+                        "counter", "warning", "range", "range", "range", "memory")]
 )  # fmt: skip
 _TIMED: Final = np.array([k in ("op", "autograd", "launch", "copy", "sync", "fallback") for k in KINDS])
 
@@ -155,6 +157,12 @@ def _plain(
         name[work.named] = rows.name[work.after]
         signature[work.named] = rows.signature[work.after]
     duration, own = _times(recording, rows, picked, tally)
+    correlation = _correlations(recording, kind, take(origins.forward_id), process, name, take(rows.start))
+    blocks = np.flatnonzero(kind == _CODE["memory"])
+    if len(blocks):
+        numbers = block_numbers(lookups.name[name[blocks]], lookups.names.values, rows.self_[picked[blocks]])
+        correlation = correlation.copy()
+        correlation[blocks] = numbers
     counters = kind == _CODE["counter"]
     if counters.any():
         tally.counter_processes.update(distinct(process[counters]).tolist())
@@ -193,9 +201,7 @@ def _plain(
         "period": (period, schema.PERIODS),
         "step": (step, None),
         "sequence": (np.where(numbered & (seq >= 0), seq, -1), None),
-        "correlation": (
-            _correlations(recording, kind, take(origins.forward_id), process, name, take(rows.start)), None
-        ),
+        "correlation": (correlation, None),
         "compile_id": (np.where(kind == _CODE["launch"], lookups.compile_id[name], -1), lookups.compile_ids),
         "detail": (details, tuple(detail_texts)),
     }
@@ -236,6 +242,7 @@ def _kinds(rows: Rows, lookups: Lookups, picked: np.ndarray) -> np.ndarray:
 def _times(recording: Recording, rows: Rows, picked: np.ndarray, tally: Tally) -> tuple[np.ndarray, np.ndarray]:
     """Duration and self time; -1 where they are unknown or cannot be true."""
     start, end, own = rows.start[picked], rows.end[picked], rows.self_[picked].copy()
+    own[rows.kind[picked] == spool.MEMORY] = 0  # the field holds the number of a block
     unended = end == 0
     impossible = rows.bad_start[picked] | (~unended & ((end < start) | ~recording.bounds.mask(end)))
     duration = end - start
@@ -301,6 +308,15 @@ def _details(
         if codes[row] == len(texts):
             texts.append(document)
 
+    blocks = np.flatnonzero(kind == _CODE["memory"])
+    if len(blocks):
+        at = picked[blocks]
+        code, described = memory_details(
+            recording.lookups.name[name[blocks]], recording.lookups.names.values, rows.seq[at], rows.self_[at], rows.aux[at]
+        )
+        position = np.array([table.setdefault(document, len(table)) for document in described], np.int32)
+        codes[blocks] = position[code]
+        texts = list(table)
     if recording.kernels is not None:
         fell_back = kind == _CODE["fallback"]
         for row, document in recording.kernels.details(name, signature, (kind == _CODE["op"]) | fell_back, fell_back):

@@ -89,7 +89,8 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "int64",
         "",
         "Backward nodes: event id of the forward op. Device and link rows: event id of the launching op. "
-        "Launches: event id of the compile row whose code runs. Else -1.",
+        "Launches: event id of the compile row whose code runs. Memory rows: number of the block in its process. "
+        "Else -1.",
     ),
     Column(
         "external_id", "int64", "", "Imported traces: the id by which the source links events (`External id`); -1 none.",
@@ -122,7 +123,9 @@ KINDS: Final[dict[str, str]] = {
     "step": "A step, by the rule that the metadata names.",
     "data_wait": "The host waits for the DataLoader.",
     "gc": "A run of Python's garbage collector.",
-    "memory": "An allocation or release.",
+    "memory": "An instant about a block of memory on `device`: `allocate`, `release`, `found` (it was there before the "
+    "recording), what it holds (`parameter`, `gradient`, `optimizer state`, `buffer`), or `level`, what the allocator "
+    "says of itself. `detail` holds the `bytes`, negative for a release.",
     "counter": "A sampled value (`detail` holds it).",
     "link": "One operator's share of an execution that serves several; `parent` is the execution.",
     "warning": "Something the recorder could not do, or that a limit was reached (`recompile_limit`).",

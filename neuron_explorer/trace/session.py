@@ -263,6 +263,7 @@ class Profile:
             stacks=self._settings.stacks,
             shapes=self._settings.shapes,
             tensors=self._settings.tensors,
+            memory=self._settings.memory,
             use_map=output.mapping_is_safe(self._spool),
         )
         self._backend = backend

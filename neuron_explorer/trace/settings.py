@@ -22,6 +22,7 @@ class Settings:
     stacks: bool = True
     shapes: bool = True
     tensors: bool = False
+    memory: bool = False
     source: str = "all"
     user_code: tuple[str, ...] | None = None
     recorder: str = "auto"

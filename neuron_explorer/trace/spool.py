@@ -70,6 +70,10 @@ OUT_OF_ORDER: Final = 2
 STACK_CUT: Final = 4
 
 OP, AUTOGRAD, RANGE, STEP, GC, DATA_WAIT, SYNC, LAUNCH, COUNTER, WARNING, PAUSE, RESUME, WINDOW = range(1, 14)
+MEMORY: Final = 14
+"""An instant about a block of memory: ``seq`` its bytes (negative: released), ``self`` its number in the
+process (0: allocated before the recording), ``name`` what happened, ``sig`` its device, ``aux`` 1 where it was
+released earlier than said. Of the name ``level``: ``seq`` the device's allocated bytes, ``self`` the reserved."""
 
 NAME, SIGNATURE, CODE, FRAME, MODULE, THREAD, SOURCE = range(1, 8)
 """Types of the entries of tables.log."""

@@ -3,7 +3,7 @@
 
 #include <ATen/record_function.h>
 
-#include "events.h"
+#include "memory.h"
 
 namespace nx {
 
@@ -109,6 +109,7 @@ static void after_fork_child() {
       t->tensors.abandon();
     }
     s->tables.close();
+    memory_after_fork();
     g_session.store(nullptr);
     g_forked_from = s;
     g_child_pending.store(s->failed.load() == 0);

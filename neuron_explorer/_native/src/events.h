@@ -6,6 +6,7 @@
 #include <linux/membarrier.h>
 
 #include "operators.h"
+#include "optimizers.h"
 #include "stacks.h"
 #include "state.h"
 #include "threads.h"
@@ -221,6 +222,8 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& f
   }
   uint32_t name = find_name(s, t, fn.name(), scope == 0 ? &fn : nullptr, scope);
   if (name == 0 || (name & kSkipBit) != 0) return nullptr;
+  if (scope == 3 && s->options.optimizers != nullptr && ::strncmp(fn.name(), kOptimizerStep, sizeof kOptimizerStep - 1) == 0)
+    see_optimizer(s, t);
   return std::unique_ptr<at::ObserverContext>(begin(s, t, kind, name, &fn));
 }
 

@@ -10,14 +10,17 @@
 namespace nx {
 
 static PyObject* py_start(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"dir", "stacks", "shapes", "tensors", "use_map", "namer", "chunk_bytes", "role", nullptr};
+  static const char* names[] = {"dir", "stacks", "shapes", "tensors", "use_map", "namer", "chunk_bytes", "role",
+                                "memory", "optimizers", "optimizer_call", nullptr};
   const char* directory;
   int stacks = 1, shapes = 1, tensors = 0, map = 1;
   PyObject* namer = nullptr;
   Py_ssize_t window = 1 << 18;
   const char* role = "main";
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|ppppOns", const_cast<char**>(names), &directory, &stacks, &shapes,
-                                   &tensors, &map, &namer, &window, &role))
+  int memory = 0;
+  PyObject *optimizers = nullptr, *optimizer_call = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|ppppOnspOO", const_cast<char**>(names), &directory, &stacks, &shapes,
+                                   &tensors, &map, &namer, &window, &role, &memory, &optimizers, &optimizer_call))
     return nullptr;
   if (window < 4096 || (window & (window - 1)) != 0) {
     PyErr_SetString(PyExc_ValueError, "chunk_bytes must be a power of two, 4096 or more");
@@ -45,6 +48,13 @@ static PyObject* py_start(PyObject*, PyObject* args, PyObject* kwargs) {
     o.namer = namer;
     o.module_call = reinterpret_cast<PyCodeObject*>(PyFunction_GetCode(call));
   }
+  o.memory = memory;
+  if (optimizers != nullptr && optimizers != Py_None && optimizer_call != nullptr && PyCode_Check(optimizer_call)) {
+    Py_INCREF(optimizers);
+    Py_INCREF(optimizer_call);
+    o.optimizers = optimizers;
+    o.optimizer_call = reinterpret_cast<PyCodeObject*>(optimizer_call);
+  }
   Py_XDECREF(call);
   Py_XDECREF(module_class);
   Py_DECREF(nn);
@@ -61,6 +71,7 @@ static PyObject* py_start(PyObject*, PyObject* args, PyObject* kwargs) {
   g_paused = false;
   g_session.store(s);
   add_callback();
+  if (o.memory) g_wrapped_cpu = start_memory();
   Py_RETURN_NONE;
 }
 
@@ -68,6 +79,7 @@ static PyObject* py_pause(PyObject*, PyObject*) {
   std::lock_guard<std::mutex> lock(g_control);
   if (g_session.load() != nullptr && !g_paused) {
     drop_callback();
+    g_memory_paused.store(true);
     g_paused = true;
   }
   Py_RETURN_NONE;
@@ -77,6 +89,7 @@ static PyObject* py_resume(PyObject*, PyObject*) {
   std::lock_guard<std::mutex> lock(g_control);
   if (g_session.load() != nullptr && g_paused) {
     add_callback();
+    resume_memory();
     g_paused = false;
   }
   Py_RETURN_NONE;
@@ -92,6 +105,7 @@ static PyObject* py_stop(PyObject*, PyObject*) {
       return nullptr;
     }
     drop_callback();
+    stop_memory();
     g_session.store(nullptr, std::memory_order_seq_cst);
     g_child_pending.store(false);
     g_forked_from = nullptr;
@@ -216,6 +230,50 @@ static PyObject* py_compiling(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 
+// The live modules that events named, for the recorder's own eyes.
+static PyObject* py_modules(PyObject*, PyObject*) {
+  PyObject* found = PyList_New(0);
+  Session* s = g_session.load();
+  if (found == nullptr || s == nullptr) return found;
+  std::vector<PyObject*> weak;
+  for (auto& i : s->tables.instances) {
+    Py_INCREF(i.second.weak);
+    weak.push_back(i.second.weak);
+  }
+  for (PyObject* w : weak) {
+    PyObject* module = PyObject_CallNoArgs(w);
+    if (module != nullptr && module != Py_None) PyList_Append(found, module);
+    Py_XDECREF(module);
+    Py_DECREF(w);
+  }
+  PyErr_Clear();
+  return found;
+}
+
+// What blocks hold: `word` (an index of kWordNames), and TensorImpl addresses of tensors that the caller holds.
+static PyObject* py_note(PyObject*, PyObject* args) {
+  unsigned word;
+  PyObject* tensors;
+  if (!PyArg_ParseTuple(args, "IO!", &word, &PyList_Type, &tensors)) return nullptr;
+  if (word < kParameter || word >= kWords || g_memory_paused.load()) Py_RETURN_NONE;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors); ++i) {
+    auto* impl = static_cast<const c10::TensorImpl*>(PyLong_AsVoidPtr(PyList_GET_ITEM(tensors, i)));
+    if (impl == nullptr) {
+      PyErr_Clear();
+      continue;
+    }
+    note(impl, word);
+    if (word == kParameter && impl != c10::UndefinedTensorImpl::singleton()) note(impl->grad().unsafeGetTensorImpl(), kGradient);
+  }
+  Py_RETURN_NONE;
+}
+
+// {"cpu": whether the CPU's allocator is heard, "libraries": entries that were redirected just now}
+static PyObject* py_hear(PyObject*, PyObject*) {
+  if (g_blocks.load() == nullptr) Py_RETURN_NONE;
+  return Py_BuildValue("{s:O,s:i}", "cpu", g_wrapped_cpu ? Py_True : Py_False, "libraries", hear_devices());
+}
+
 static PyObject* py_now(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(now_ns()); }
 
 // A bare observer that only takes the two times, for the benchmark's comparison.
@@ -251,6 +309,9 @@ static PyMethodDef methods[] = {
     {"end", py_end, METH_VARARGS, nullptr},
     {"add", reinterpret_cast<PyCFunction>(py_add), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"compiling", py_compiling, METH_O, nullptr},
+    {"modules", py_modules, METH_NOARGS, nullptr},
+    {"note", py_note, METH_VARARGS, nullptr},
+    {"hear", py_hear, METH_NOARGS, nullptr},
     {"now", py_now, METH_NOARGS, nullptr},
     {"bare_start", py_bare_start, METH_NOARGS, nullptr},
     {"bare_stop", py_bare_stop, METH_NOARGS, nullptr},

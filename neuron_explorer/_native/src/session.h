@@ -33,10 +33,13 @@ struct Options {
   bool stacks = true;
   bool shapes = true;
   bool tensors = false;
+  bool memory = false;
   bool map = true;
   size_t window = 1 << 18;  // of the ring of each thread, bytes
   PyObject* namer = nullptr;              // borrowed for the process's lifetime
   PyCodeObject* module_call = nullptr;    // code of Module._wrapped_call_impl
+  PyObject* optimizers = nullptr;         // called with each optimizer whose step begins; borrowed
+  PyCodeObject* optimizer_call = nullptr;  // code around an optimizer's step, its first local the arguments
 };
 
 struct Context;
@@ -62,6 +65,15 @@ struct NameSlot {
 };
 constexpr size_t kNameSlots = 512;  // a power of two
 
+// Ids of a row about memory; the word and the device it is of.
+struct MemoryName {
+  uint32_t word = 0;  // plus 1; 0: none
+  uint32_t device = 0;
+  uint32_t name = 0;
+  uint32_t signature = 0;
+};
+constexpr size_t kMemoryNames = 32;
+
 struct ThreadState {
   uint64_t generation = 0;
   uint32_t number = 0;
@@ -73,6 +85,7 @@ struct ThreadState {
   std::vector<Open> open;
   IdCache stacks, modules, signatures, names;
   NameSlot by_address[kNameSlots];
+  MemoryName memory_names[kMemoryNames];
   std::vector<bool> coarse_names;  // operators whose floats are left out of signatures, by name id
   uint64_t module_epoch = 0;
   std::vector<PyCodeObject*> codes;

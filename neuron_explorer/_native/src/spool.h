@@ -73,6 +73,7 @@ enum Kind : uint8_t {
   kPause = 11,
   kResume = 12,
   kWindow = 13,
+  kMemory = 14,  // an instant: `self` the number of the block, `seq` its bytes, negative where it is released
 };
 
 enum Flag : uint8_t { kOwnStack = 1, kOutOfOrder = 2, kStackCut = 4 };

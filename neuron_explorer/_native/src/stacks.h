@@ -113,8 +113,10 @@ static uint32_t intern_stack(Session* s, ThreadState* t, uint64_t key) {
   return value;
 }
 
-// Walks the frames of this thread from `f` outwards. No GIL is held on the fast path.
-static StackResult walk(Session* s, ThreadState* t, RawFrame* f) {
+// Walks the frames of this thread from `f` outwards. No GIL is held on the fast path. A `quiet` walk
+// runs no Python code, so that a module that is new here stays unnamed; without `wait` it takes the GIL
+// only where this thread has it, and a stack that is new stays unknown.
+static StackResult walk(Session* s, ThreadState* t, RawFrame* f, bool quiet = false, bool wait = true) {
   StackResult r;
   uint64_t key = 0x1234567;
   uint64_t module_key = 0x7654321;
@@ -144,6 +146,12 @@ static StackResult walk(Session* s, ThreadState* t, RawFrame* f) {
     t->module_epoch = epoch;
   }
   if (has_module) module = t->modules.find(module_key);
+  if (quiet && (stack != 0 || (!wait && PyGILState_Check() == 0))) {
+    r.tracing = (stack & kTracingBit) != 0;
+    r.stack = stack & ~kTracingBit;
+    r.module = module == kNoModule ? 0 : module;
+    return r;
+  }
   if (stack == 0 || (has_module && module == 0)) {
     t->begin_frames();
     frames = 0;
@@ -160,7 +168,7 @@ static StackResult walk(Session* s, ThreadState* t, RawFrame* f) {
       stack = intern_stack(s, t, key);
       if (stack != 0) t->stacks.insert(key, stack);
     }
-    if (has_module && module == 0 && (stack & kTracingBit) == 0) {
+    if (has_module && module == 0 && !quiet && (stack & kTracingBit) == 0) {
       auto it = s->tables.module_chain_ids.find(module_key);
       module = it != s->tables.module_chain_ids.end() ? it->second : intern_modules(s, t, module_key);
       if (g_module_epoch.load() == epoch) t->modules.insert(module_key, module != 0 ? module : kNoModule);

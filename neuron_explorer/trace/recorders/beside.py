@@ -29,6 +29,7 @@ class SmallRecorders:
         self._device = DeviceEvents()
         self._sync = Synchronisations(backend)
         self._custom = CustomOperators()
+        self._held = getattr(backend, "held", None)
         self._compiler = compiler_of(settings, session, spool, backend)
         self._switches = None if unavailable() else ContextSwitches(backend)
         self._others: list[Any] = [GarbageCollections(backend), self._sync, self._custom]
@@ -45,6 +46,8 @@ class SmallRecorders:
 
     def step(self) -> None:
         """A step ends: before its mark, since what is counted belongs to it."""
+        if self._held is not None:
+            self._held.step()
         if self._switches is not None:
             self._switches.sample()
 
@@ -73,6 +76,8 @@ class SmallRecorders:
 
     def finish_counting(self) -> None:
         """The last reading of what is only sampled."""
+        if self._held is not None:
+            self._held.finish()
         if self._switches is not None:
             self._switches.stop()
 
@@ -93,6 +98,7 @@ class SmallRecorders:
             stacks=self._settings.stacks,
             shapes=self._settings.shapes,
             tensors=self._settings.tensors,
+            memory=self._settings.memory,
             sync_started=self._sync.started,
             switches=self._switches is not None,
             device_time=self._device.reason,

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from neuron_explorer.trace.recorders.compiler import Compilations
 
-from neuron_explorer.trace.recorders import context_switches, data_wait, device_events, sync, torch_private
+from neuron_explorer.trace.recorders import (
+    context_switches,
+    data_wait,
+    device_events,
+    held_memory,
+    sync,
+    torch_private,
+)
 from neuron_explorer.trace.recorders.compiler_capabilities import compiler_capabilities
 
 __all__ = ["capabilities"]
@@ -30,6 +37,7 @@ def capabilities(
     stacks: bool,
     shapes: bool,
     tensors: bool,
+    memory: bool = False,
     sync_started: bool,
     switches: bool,
     device_time: str = "not started",
@@ -55,7 +63,7 @@ def capabilities(
         if switches
         else _no(context_switches.unavailable() or "not sampled"),
         "device_time": _no(device_time) if device_time else _yes(device_events.LIMITS),
-        "memory": _no("allocations are not recorded"),
+        "memory": _yes(held_memory.LIMITS) if memory else _no("recorded with memory=False (the default)"),
         **compiler_capabilities(compiler),
         "collectives": _no("collectives are recorded as operators, not matched between processes"),
         "fallback": _no("operators that fell back to the CPU are not told from others"),
@@ -67,6 +75,8 @@ def capabilities(
     result["same_compilations"] = _yes()
     if twin:
         result.update({name: _no(reason) for name, reason in _TWIN_LIMITS.items()})
+        if memory:
+            result["memory"] = _no("the Python recorder does not hear the allocators")
         if not torch_private.compiler_ignores_mode():
             result["same_compilations"] = _no(
                 "with this version of torch the Python recorder makes torch.compile compile again"

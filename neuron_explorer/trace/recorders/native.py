@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from neuron_explorer.trace.recorders.held_memory import HeldMemory, optimizer_call
 from neuron_explorer.trace.recorders.modules import namer
 from neuron_explorer.trace.recorders.torch_private import hide_from_dynamo
 
@@ -32,6 +33,7 @@ class NativeBackend:
         self.compiling = module.compiling  # of the calling thread: what runs is the compiler's, counted only
         self.pause = module.pause
         self.resume = module.resume
+        self.held: HeldMemory | None = None  # what memory holds, where that is recorded
         self._process_directory: Path | None = None
         self._pid = -1
 
@@ -43,11 +45,18 @@ class NativeBackend:
         shapes: bool,
         tensors: bool,
         use_map: bool,
+        memory: bool = False,
         role: str = "main",
     ) -> None:
         """Create the process's spool below ``directory`` and observe from here on."""
         hide_from_dynamo(namer)
-        self._module.start(str(directory), stacks, shapes, tensors, use_map, namer, CHUNK_BYTES, role)
+        options = (str(directory), stacks, shapes, tensors, use_map, namer, CHUNK_BYTES, role)
+        if memory:
+            self.held = HeldMemory(self._module)
+            hide_from_dynamo(HeldMemory.optimizer)
+            self._module.start(*options, True, self.held.optimizer, optimizer_call())
+        else:
+            self._module.start(*options)
         # A process id that comes back gets a suffix; the newest directory is this one's.
         self._pid = pid = os.getpid()
         found = [d for d in directory.glob(f"p{pid}*") if d.name.partition("-")[0] == f"p{pid}"]

@@ -23,9 +23,11 @@ class Choice:
     reason: str
     backend: Any
 
-    def start(self, directory: Path, *, stacks: bool, shapes: bool, tensors: bool, use_map: bool) -> Backend:
+    def start(
+        self, directory: Path, *, stacks: bool, shapes: bool, tensors: bool, use_map: bool, memory: bool = False
+    ) -> Backend:
         """Start it on the spool ``directory``."""
-        self.backend.start(directory, stacks=stacks, shapes=shapes, tensors=tensors, use_map=use_map)
+        self.backend.start(directory, stacks=stacks, shapes=shapes, tensors=tensors, memory=memory, use_map=use_map)
         return self.backend
 
 

@@ -31,6 +31,7 @@ def start_child(spool: Path) -> bool:
             stacks=bool(settings["stacks"]),
             shapes=bool(settings["shapes"]),
             tensors=bool(settings["tensors"]),
+            memory=bool(settings.get("memory")),
             use_map=mapping_is_safe(spool),
             role="spawned",
         )

@@ -27,11 +27,13 @@ __all__ = [
     "missing",
     "module_call_code",
     "operator_names",
+    "optimizer_step_code",
     "sequence_number",
     "storage_and_version",
     "sync_places",
     "top_dispatch_mode",
     "tracing_mode_active",
+    "without_torch_function",
 ]
 
 # (module, attribute path, what is lost without it)
@@ -47,6 +49,7 @@ _NAMES: tuple[tuple[str, str, str], ...] = (
     ("torch._C", "_accelerator_synchronizeDevice", "waits in torch.accelerator.synchronize"),
     ("torch._C", "_dispatch_get_all_op_names", "which custom operators have a kernel"),
     ("torch._C", "_dispatch_has_kernel_for_dispatch_key", "which custom operators have a kernel"),
+    ("torch.optim.optimizer", "Optimizer.profile_hook_step", "which memory holds gradients and optimizer state"),
     ("torch._library.custom_ops", "OPDEFS", "kernels of custom operators that run no operator inside"),
 )  # fmt: skip
 
@@ -305,3 +308,23 @@ def sync_places() -> list[tuple[Any, str, str]]:
             if owner is not None and "synchronize" in vars(owner):
                 candidates.append((owner, "synchronize", f"torch.{kind}.{name}.synchronize"))
     return [(owner, name, public) for owner, name, public in candidates if hasattr(owner, name)]
+
+
+def optimizer_step_code() -> Any:
+    """The code of the function that torch puts around every optimizer's ``step``; None where there is none."""
+    try:
+        code = _find("torch.optim.optimizer", "Optimizer.profile_hook_step").__code__
+    except (ImportError, AttributeError):
+        return None
+    inner = [c for c in code.co_consts if isinstance(c, type(code)) and c.co_varnames[:1] == ("args",)]
+    return inner[0] if len(inner) == 1 else None
+
+
+def without_torch_function() -> Any:
+    """A context in which reading a tensor's fields runs no code of its class."""
+    import contextlib
+
+    import torch
+
+    guard = getattr(torch._C, "DisableTorchFunctionSubclass", None)
+    return guard() if guard is not None else contextlib.nullcontext()

@@ -39,8 +39,10 @@ class TwinBackend:
         self._tracing_ops = 0
         self._final: dict[str, Any] = {}
 
-    def start(self, directory: Path, *, stacks: bool, shapes: bool, tensors: bool, use_map: bool) -> None:
-        """Create the process's spool below ``directory`` and observe this thread from here on."""
+    def start(
+        self, directory: Path, *, stacks: bool, shapes: bool, tensors: bool, use_map: bool, memory: bool = False
+    ) -> None:
+        """Create the process's spool below ``directory`` and observe this thread from here on; never ``memory``."""
         self._pid = os.getpid()
         self._spool = TwinSpool(directory, stacks=stacks, shapes=shapes, tensors=tensors, use_map=use_map)
         self._thread = threading.get_ident()
