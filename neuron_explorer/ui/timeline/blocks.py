@@ -54,8 +54,8 @@ class Codes:
             numbers = rows.column("cat")[at] & ~np.uint8(OPEN_FLAG)
         else:
             numbers = rows.column("name")[at]
-        size = self.sizes()[by]  # an index may be damaged: its numbers are not trusted
-        return np.minimum(numbers, np.array(size - 1, numbers.dtype)) if size <= np.iinfo(numbers.dtype).max else numbers
+        # An index may be damaged: its numbers are not trusted.
+        return np.minimum(numbers, np.array(self.sizes()[by] - 1, numbers.dtype))
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,7 @@ def _windows(rows: Rows, bounds: np.ndarray) -> Iterator[tuple[int, str, int, in
         for group, kind in GROUPS:
             if lane["kind"] != kind:
                 continue
-            total = sum(hi - lo for lo, hi in map(rows.base_range, range(lane["first"], lane["first"] + lane["tracks"])))
-            step = last if total <= WINDOW_EVENTS else max(1, WINDOW_EVENTS // BLOCK_EVENTS)
+            step = last if lane["events"] <= WINDOW_EVENTS else max(1, WINDOW_EVENTS // BLOCK_EVENTS)
             for low in range(0, last, step):
                 yield number, group, low, min(low + step, last)
 

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,7 +29,17 @@ from neuron_explorer.ui.timeline.place import (
 )
 from neuron_explorer.ui.timeline.reading import WORKERS, batches
 from neuron_explorer.ui.timeline.rows import Rows, mapped
-from neuron_explorer.ui.timeline.scan import COUNTED, MAX_TIME, NEVER_ENDED, READ, Found, Places, Survey, counted, found_in
+from neuron_explorer.ui.timeline.scan import (
+    COUNTED,
+    MAX_TIME,
+    NEVER_ENDED,
+    READ,
+    Found,
+    Places,
+    Survey,
+    counted,
+    found_in,
+)
 from neuron_explorer.ui.timeline.scatter import BaseFiles, Scatter
 
 MAX_TRACKS: Final = 40_000
@@ -94,7 +104,7 @@ class _Build:
         rows = Rows(lanes, tracks, {n: mapped(self._folder / f"b_{n}.bin", lod.DTYPES[n]) for n in lod.BASE_FIELDS})
         levels, entries = self._levels(rows, tracks)
         lines = mapped(self._folder / "r_line.bin", np.dtype("<u4"))
-        codes = blocks.Codes(len(self._keys.names), len(self._keys.lines), lines)
+        codes = blocks.Codes(self._keys.size("name"), self._keys.size("line"), lines)
         sums = blocks.write(self._folder, rows, max(self._end, 1), codes, lambda f: self._tell(0.7 + 0.3 * f))
         tracks.astype("<i8").tofile(self._folder / "tracks.bin")
         return {
@@ -130,9 +140,11 @@ class _Build:
         events = np.zeros(len(places.lanes) + 1, np.int64)
         hidden = np.zeros(len(places.lanes) + 1, np.int64)
         first = 0
-        with open(self._folder / "r_line.bin", "wb") as lines:
+        with open(self._folder / "r_line.bin", "wb") as lines, open(self._folder / "r_module.bin", "wb") as modules:
             for found, row in batches(self._path, READ, lambda batch, _: found_in(batch, places)):
-                self._take(found, first, scatter, lines)
+                self._take(found, first, scatter)
+                lines.write(self._keys.of_rows("line", found.lines, found.coloured).data)
+                modules.write(self._keys.of_rows("module", found.modules, found.coloured).data)
                 events += found.events
                 hidden += found.hidden
                 first = row
@@ -143,9 +155,8 @@ class _Build:
             self._end = declared
         return scatter, events[:-1], hidden[:-1]
 
-    def _take(self, found: Found, first: int, scatter: Scatter, lines: IO[bytes]) -> None:
+    def _take(self, found: Found, first: int, scatter: Scatter) -> None:
         name = self._keys.of_names(found.names)
-        lines.write(self._keys.of_lines(found.lines, found.coloured).data)
         self._out_of_range += found.out_of_range
         self._out_of_bounds += found.out_of_bounds
         self._unended += int((found.end == NEVER_ENDED).sum())
@@ -261,7 +272,8 @@ class _Build:
         from neuron_explorer.ui.timeline.lanes import lane_table
 
         series = self._counters.write(self._folder)
-        lanes = {lane["lane"]: lane for lane in lane_table(self._metadata, {each["lane"]: each["n"] for each in series})}
+        present = {each["lane"]: each["n"] for each in series}
+        lanes = {lane["lane"]: lane for lane in lane_table(self._metadata, present)}
         return {
             "series": [{**each, **{k: lanes[each["lane"]][k] for k in ("process", "rank")}} for each in series],
             "samples": sum(each["n"] for each in series),

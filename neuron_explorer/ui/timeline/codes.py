@@ -6,8 +6,7 @@ contents of a span are sums and look-ups over it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ import numpy as np
 from neuron_explorer.ui.timeline.categories import INDEX as CATEGORY
 from neuron_explorer.ui.timeline.categories import NOT_DRAWN, OPEN_FLAG
 from neuron_explorer.ui.timeline.index import Index
-from neuron_explorer.ui.timeline.keys import BEYOND, FIRST, KEPT, MAX_CODES, NOTHING
+from neuron_explorer.ui.timeline.keys import FIRST, KEPT, NOTHING
 from neuron_explorer.ui.timeline.lod import Entries
 from neuron_explorer.ui.timeline.reading import batches, integers, text_codes
 
@@ -38,13 +37,15 @@ RESERVED: Final = (Key("none"), Key(""), Key("others"))
 
 @dataclass(frozen=True)
 class RowCodes:
-    """``codes``: uint32 for each row of the file, an index into ``keys``; None where the names of
-    entries say it all. ``self_ns`` and ``events``: sums for each key over the whole trace."""
+    """``codes``: for each row of the file an index into ``keys``; None where the names of entries
+    say it all. ``self_ns`` and ``events``: sums for each key over the whole trace. ``nothing``:
+    keys that are no thing of this criterion, such as a file without a line."""
 
     codes: np.ndarray | None
     keys: list[Key]
     self_ns: np.ndarray
     events: np.ndarray
+    nothing: tuple[int, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -67,72 +68,35 @@ def row_codes(index: Index, trace: Path, by: str) -> RowCodes:
         # The first name is that of events without one.
         own, events = (np.concatenate((s[:1], [0, 0], s[1:])) for s in index.key_sums("name"))
         return RowCodes(None, [*RESERVED, *map(Key, index.names[1:])], own, events)
-    if by == "line":
-        return RowCodes(index.line_of_row, [*RESERVED, *(Key(*line) for line in index.lines)], *index.key_sums("line"))
-    return _read(trace, by)
+    if by == "cost":
+        return _costs_of(trace)
+    keys = [Key(*line) for line in index.lines] if by == "line" else [Key(module) for module in index.modules]
+    own, events = index.key_sums(by)
+    nothing = tuple(FIRST + n for n, key in enumerate(keys) if by == "line" and key.line < 1)
+    return RowCodes(index.of_rows[by], [*RESERVED, *keys], own, events, nothing)
 
 
-@dataclass
-class _Scan:
-    numbers: dict[Key, int] = field(default_factory=dict)
-    keys: list[Key] = field(default_factory=lambda: list(RESERVED))
+def _costs_of(trace: Path) -> RowCodes:
+    def work(batch: Any, _: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        kind, kinds = text_codes(batch, "kind")
+        own = integers(batch, "self", -1)
+        codes = (FIRST + np.searchsorted(COST_BOUNDS, own, "right")).astype(np.uint8)
+        codes[own < 0] = NOTHING
+        kept = np.array([k in NOT_DRAWN or k == "step" for k in kinds], bool)[kind]
+        codes[kept | (integers(batch, "start", -1) < 0)] = KEPT
+        size = len(RESERVED) + len(COSTS)
+        return codes, np.bincount(codes, np.maximum(own, 0), size), np.bincount(codes, minlength=size)
 
-    def number(self, key: Key) -> int:
-        found = self.numbers.get(key)
-        if found is None:
-            if len(self.keys) >= MAX_CODES:
-                return BEYOND
-            found = self.numbers[key] = len(self.keys)
-            self.keys.append(key)
-        return found
-
-
-def _read(trace: Path, by: str) -> RowCodes:
     import pyarrow as pa
 
-    scan = _Scan()
-    column, of_batch = _READERS[by]
-    if by == "cost":  # classes are ranges in their order, whichever is met first
-        for key in _COSTS:
-            scan.number(key)
-    parts: list[np.ndarray] = []
-    self_ns, events = np.zeros(0), np.zeros(0, np.int64)
-
-    def work(batch: Any, _: int) -> tuple[np.ndarray, Any, np.ndarray, np.ndarray]:
-        kind, kinds = text_codes(batch, "kind")
-        kept = np.array([k in NOT_DRAWN or k == "step" for k in kinds], bool)[kind]
-        codes, keys = of_batch(batch)
-        own = np.maximum(integers(batch, "self", 0), 0)
-        return codes, keys, kept | (integers(batch, "start", -1) < 0), own
-
-    for (codes, keys, kept, own), _ in batches(trace, ("kind", "start", "self", *column), work):
-        used = np.zeros(len(keys), bool)
-        used[codes] = True
-        table = [NOTHING if k is None or not u else scan.number(k) for k, u in zip(keys, used, strict=True)]
-        numbers = np.array(table, np.uint32)[codes]
-        numbers[kept] = KEPT
-        size = max(len(scan.keys), len(self_ns))
-        self_ns = _grown(self_ns, size) + np.bincount(numbers, own, size)
-        events = _grown(events, size) + np.bincount(numbers, minlength=size)
-        parts.append(numbers if len(scan.keys) > 1 << 16 else numbers.astype(np.uint16))
+    keys = [*RESERVED, *COSTS]
+    parts, self_ns, events = [np.zeros(0, np.uint8)], np.zeros(len(keys)), np.zeros(len(keys), np.int64)
+    for (codes, own, count), _ in batches(trace, ("kind", "start", "self"), work):
+        parts.append(codes)
+        self_ns += own
+        events += count
     pa.default_memory_pool().release_unused()
-    size = len(scan.keys)
-    every = np.concatenate(parts) if parts else np.zeros(0, np.uint16)
-    return RowCodes(every, scan.keys, _grown(self_ns, size), _grown(events, size))
-
-
-def _grown(array: np.ndarray, size: int) -> np.ndarray:
-    return np.concatenate((array, np.zeros(size - len(array), array.dtype)))
-
-
-def _by_module(batch: Any) -> tuple[np.ndarray, list[Key | None]]:
-    codes, texts = text_codes(batch, "module")
-    return codes, [Key(text[:512]) if text else None for text in texts]
-
-
-def _by_cost(batch: Any) -> tuple[np.ndarray, list[Key | None]]:
-    own = integers(batch, "self", -1)
-    return np.where(own < 0, 0, 1 + np.searchsorted(COST_BOUNDS, own, "right")), [None, *_COSTS]
+    return RowCodes(np.concatenate(parts), keys, self_ns, events)
 
 
 def _costs() -> list[Key]:
@@ -140,8 +104,4 @@ def _costs() -> list[Key]:
     return [Key(f"under {low[0]}"), *(Key(f"from {text}") for text in low[:-1]), Key(f"{low[-1]} and more")]
 
 
-_COSTS: Final = _costs()
-_READERS: Final[dict[str, tuple[tuple[str, ...], Callable[[Any], tuple[np.ndarray, list[Key | None]]]]]] = {
-    "module": (("module",), _by_module),
-    "cost": ((), _by_cost),
-}
+COSTS: Final = _costs()

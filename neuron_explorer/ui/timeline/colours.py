@@ -28,12 +28,16 @@ def classes(found: RowCodes, by: str) -> np.ndarray:
     ranked = range(FIRST, len(found.keys)) if by == "cost" else _costliest(found)
     for place, key in enumerate(ranked):
         table[key] = min(place, CLASSES - 1)
+    table[list(found.nothing)] = NO_CLASS
     table[NOTHING], table[KEPT], table[BEYOND] = NO_CLASS, AS_KIND, OTHERS
     return table
 
 
 def _costliest(found: RowCodes) -> list[int]:
-    order = np.argsort(-found.self_ns[FIRST:], kind="stable")[:CLASSES] + FIRST
+    self_ns = found.self_ns.copy()
+    self_ns[list(found.nothing)] = -1
+    order = np.argsort(-self_ns[FIRST:], kind="stable")
+    order = order[: min(CLASSES, len(order) - len(found.nothing))] + FIRST
     return [int(key) for key in order if found.events[key]]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from neuron_explorer.ui.timeline import blocks, lod
 from neuron_explorer.ui.timeline.categories import CATEGORIES, OPEN_FLAG
 from neuron_explorer.ui.timeline.categories import INDEX as CATEGORY
+from neuron_explorer.ui.timeline.keys import OF_ROWS
 from neuron_explorer.ui.timeline.place import (
     FORMAT_VERSION,
     MINIMAP_BINS,
@@ -59,12 +60,13 @@ class Index(Rows):
         self.minimap: np.ndarray = _array(folder / "minimap.bin", "<u4", len(CATEGORIES) * MINIMAP_BINS).reshape(
             -1, MINIMAP_BINS
         )
-        self._level = {n: _mapped(folder / f"l_{n}.bin", lod.DTYPES[n], info["level_entries"]) for n in lod.LEVEL_FIELDS}
+        entries = info["level_entries"]
+        self._level = {n: _mapped(folder / f"l_{n}.bin", lod.DTYPES[n], entries) for n in lod.LEVEL_FIELDS}
         self.series: list[dict[str, Any]] = info["series"]
         self._sample_time = _array(folder / "c_time.bin", "<i8", info["samples"])
         self._sample_value = _array(folder / "c_value.bin", "<f8", info["samples"])
-        self.line_of_row = _mapped(folder / "r_line.bin", np.dtype("<u4"), info["rows"])
-        self.codes = blocks.Codes(info["names"], info["lines"], self.line_of_row)
+        self.of_rows = {by: _mapped(folder / f"r_{by}.bin", np.dtype("<u4"), info["rows"]) for by in OF_ROWS}
+        self.codes = blocks.Codes(info["names"], info["lines"], self.of_rows["line"])
         self.blocks_of_time = self._open_blocks(info["bounds"], info["numbers"])
         self._check()
         self.blocks = tuple(
@@ -90,18 +92,18 @@ class Index(Rows):
 
     def _check(self) -> None:
         """An index is a file like any other: offsets that leave the arrays are refused."""
-        tracks, levels = self._tracks, self._levels
+        tracks, levels, info = self._tracks, self._levels, self.info
         ok = (tracks >= 0).all() and (levels >= 0).all()
         ok = ok and (tracks[:, 3] + tracks[:, 4] <= self.events).all()
         ok = ok and (tracks[:, 5] + tracks[:, 6] <= len(levels)).all()
         ok = ok and (levels[:, 0] < 63).all()
-        ok = ok and (levels[:, 1] + levels[:, 2] <= self.info["level_entries"]).all()
+        ok = ok and (levels[:, 1] + levels[:, 2] <= info["level_entries"]).all()
         ok = ok and 0 < self.end < 1 << 53
-        ok = ok and (not self.events or len(self.line_of_row) > 0) and self.info["names"] > 0
+        ok = ok and (not self.events or info["rows"] > 0) and info["names"] > 0
         ok = ok and len(self.blocks_of_time.bounds) > 0
         at = 0
         for each in self.series:
-            ok = ok and each["offset"] >= 0 and each["n"] >= 0 and each["offset"] + each["n"] <= self.info["samples"]
+            ok = ok and each["offset"] >= 0 and each["n"] >= 0 and each["offset"] + each["n"] <= info["samples"]
         for lane in self.lanes:
             ok = ok and lane["first"] == at and lane["tracks"] >= 0
             at += lane["tracks"]
@@ -131,16 +133,21 @@ class Index(Rows):
         return self._sample_time[part], self._sample_value[part]
 
     def key_sums(self, by: str) -> tuple[np.ndarray, np.ndarray]:
-        """Self time in ns and coloured rows of each name or line over the whole trace."""
-        size = self.info["names" if by == "name" else "lines"]
+        """Self time in ns and coloured rows of each name, line or module over the whole trace."""
+        size = self.info[f"{by}s"]
         own, events = _array(self.folder / f"k_{by}.bin", "<f8", 2 * size).reshape(2, size)
         return own, events.astype(np.int64)
 
     @cached_property
     def lines(self) -> list[tuple[str, int]]:
-        """File and line of each line number, from keys.FIRST on."""
+        """File and line (-1 for none) of each line number, from keys.FIRST on."""
         lines = json.loads((self.folder / "lines.json").read_text())
         return [(str(file), int(line)) for file, line in lines]
+
+    @cached_property
+    def modules(self) -> list[str]:
+        """The path of each module number, from keys.FIRST on."""
+        return [str(module) for module in json.loads((self.folder / "modules.json").read_text())]
 
     def entries(self, track: int, t0: int, t1: int, shift: int) -> lod.Entries:
         """The row's entries in [t0, t1), none merged across bins of ``2**shift`` ns.

@@ -1,4 +1,4 @@
-"""The operators and lines of a trace, numbered in order of appearance, with sums over the run."""
+"""The operators, lines and modules of a trace, numbered in order of appearance, with sums over the run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ BEYOND: Final = 2
 """Number of what came after the bound on different things."""
 FIRST: Final = 3
 MAX_CODES: Final = 1 << 18
+OF_ROWS: Final = ("line", "module")
+"""Criteria whose numbers the index holds for each row of the file."""
 
 
 class Keys:
-    """``names``: text → number, 0 is "no name kept". ``lines``: (file, line) → number from FIRST on."""
+    """``names``: text → number, 0 is "no name kept". Lines, as (file, line or -1), and modules have
+    numbers from FIRST on."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {"": 0}
-        self.lines: dict[Any, int] = {"none": NOTHING, "": KEPT, "others": BEYOND}
-        self._sums = {"name": np.zeros((2, 64)), "line": np.zeros((2, 64))}
+        self._others: dict[str, dict[Any, int]] = {by: {} for by in OF_ROWS}
+        self._sums = {by: np.zeros((2, 64)) for by in ("name", *OF_ROWS)}
 
     def of_names(self, found: Coded) -> np.ndarray:
         """The number of each row's name (uint32)."""
@@ -40,21 +43,23 @@ class Keys:
                     numbers[at] = self.names.setdefault(text, len(self.names))
         return self._numbered("name", numbers, found)
 
-    def of_lines(self, found: Coded, coloured: np.ndarray) -> np.ndarray:
-        """The number of each row's line (uint32); KEPT where the row is not coloured by criteria."""
+    def of_rows(self, by: str, found: Coded, coloured: np.ndarray) -> np.ndarray:
+        """The number of each row's line or module (uint32); KEPT where it is not coloured by criteria."""
         numbers = np.full(len(found.keys), NOTHING, np.uint32)
-        for at, (file, line) in enumerate(found.keys):
-            if file and line > 0:
-                key = (file[:MAX_NAME_LENGTH], line)
-                known = key in self.lines or len(self.lines) < MAX_CODES
-                numbers[at] = self.lines.setdefault(key, len(self.lines)) if known else BEYOND
-        of_rows = self._numbered("line", numbers, found)
+        known = self._others[by]
+        for at, key in enumerate(found.keys):
+            if by == "line":
+                key = (key[0][:MAX_NAME_LENGTH], max(key[1], -1) or -1) if key[0] else None
+            if key:
+                key = key[:MAX_NAME_LENGTH]
+                fits = key in known or len(known) < MAX_CODES - FIRST
+                numbers[at] = FIRST + known.setdefault(key, len(known)) if fits else BEYOND
+        of_rows = self._numbered(by, numbers, found)
         of_rows[~coloured] = KEPT
         return of_rows
 
     def _numbered(self, by: str, numbers: np.ndarray, found: Coded) -> np.ndarray:
-        sums = self._sums[by]
-        size = len(self.names if by == "name" else self.lines)
+        sums, size = self._sums[by], self.size(by)
         if size > sums.shape[1]:
             sums = self._sums[by] = np.concatenate((sums, np.zeros((2, 2 * size))), axis=1)
         np.add.at(sums[0], numbers, found.self_ns)
@@ -63,11 +68,15 @@ class Keys:
         table[found.used] = numbers
         return table[found.codes]
 
+    def size(self, by: str) -> int:
+        """One more than the largest number of a criterion."""
+        return len(self.names) if by == "name" else FIRST + len(self._others[by])
+
     def write(self, folder: Path) -> dict[str, int]:
         """Write texts and sums; returns how many of each there are."""
         (folder / "names.json").write_text(json.dumps(list(self.names)))
-        (folder / "lines.json").write_text(json.dumps(list(self.lines)[FIRST:]))
-        sizes = {"name": len(self.names), "line": len(self.lines)}
-        for by, size in sizes.items():
-            self._sums[by][:, :size].astype("<f8").tofile(folder / f"k_{by}.bin")
-        return {"names": sizes["name"], "lines": sizes["line"]}
+        for by in OF_ROWS:
+            (folder / f"{by}s.json").write_text(json.dumps(list(self._others[by])))
+        for by, sums in self._sums.items():
+            sums[:, : self.size(by)].astype("<f8").tofile(folder / f"k_{by}.bin")
+        return {f"{by}s": self.size(by) for by in self._sums}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neuron_explorer.ui.timeline.index import Index
+from neuron_explorer.ui.timeline.keys import FIRST
 from neuron_explorer.ui.timeline.place import MINIMAP_BINS
+from neuron_explorer.ui.timeline.reading import batches, integers, text_codes
 from neuron_explorer.ui.timeline.tiles import BINS, tile_span
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ MAX_WORDS: Final = 12
 FIELDS: Final = ("op", "line", "module", "shape", "phase", "kind", "step", "sql")
 MAX_IDS: Final = 200_000
 """Events that a condition in SQL may pick; the query's answer is bounded."""
+PART: Final = 1 << 17
+"""Events whose columns are looked at together."""
+_COLUMNS: Final = {"shape": "shapes", "phase": "phase", "kind": "kind", "step": "step"}
+"""The columns of what the index does not hold."""
 _LINE: Final = re.compile(r"(.+):(\d{1,9})$", re.DOTALL)
 
 
@@ -93,28 +99,74 @@ def parse(query: str) -> tuple[Term, ...]:
 
 
 def search(index: Index, trace: Trace, terms: tuple[Term, ...]) -> Match:
-    """The events that match all terms. Reads only the columns that the terms look at.
+    """The events that match all terms. Names, lines and modules are in the index; for other terms
+    the columns that they look at are read.
 
     Raises QueryFailed where a condition in SQL has no answer.
     """
-    mask = np.full(index.events, bool(terms))
+    others = [t for t in terms if t.field in _COLUMNS]
+    rows = _matching_rows(trace.path, others) if others else None
+    tables = [_tables(index, term) for term in terms if term.field in ("op", "line", "module", "")]
     cut = False
-    for term in (t for t in terms if t.field == "op"):
-        fits = pattern(term.text, whole=True, fold=False)
-        table = np.array([fits(name) for name in index.names], bool)
-        mask &= table[np.minimum(index.column("name"), len(table) - 1)]
-    others = [t for t in terms if t.field not in ("op", "sql")]
-    if others and mask.any():
-        mask &= _at(_matching_rows(trace.path, others), index.column("row"))
     for term in (t for t in terms if t.field == "sql"):
-        rows, more = _rows_of_condition(trace, term.text)
-        mask &= _at(rows, index.column("row"))
+        found, more = _rows_of_condition(trace, term.text)
+        rows = found if rows is None else rows & found
         cut = cut or more
-    return Match(index, np.flatnonzero(mask).astype(np.uint32), cut)
+    if not tables and rows is None:
+        return Match(index, np.zeros(0, np.uint32))
+    parts = [np.zeros(0, np.uint32)]
+    for at in range(0, index.events, PART):
+        parts.append(_matching(index, slice(at, at + PART), tables, rows) + np.uint32(at))
+    return Match(index, np.concatenate(parts), cut)
 
 
-def _at(rows: np.ndarray, row: np.ndarray) -> np.ndarray:
-    return rows[np.minimum(row, len(rows) - 1)] if len(rows) else np.zeros(len(row), bool)
+def _matching(index: Index, part: slice, tables: list[dict[str, np.ndarray]], rows: np.ndarray | None) -> np.ndarray:
+    """Which events of a part of the base match (uint32, from the part's start)."""
+    row = index.column("row")[part]
+    mask = np.ones(len(row), bool) if rows is None else _at(rows, row)
+    for table in tables:
+        found = np.zeros(len(row), bool)
+        for by, matches in table.items():
+            if matches.any():
+                numbers = index.column("name")[part] if by == "name" else _at(index.of_rows[by], row)
+                found |= _at(matches, numbers)
+        mask &= found
+    return np.flatnonzero(mask).astype(np.uint32)
+
+
+def _tables(index: Index, term: Term) -> dict[str, np.ndarray]:
+    """Which names, lines and modules a term means; one of them has to be that of the event."""
+    if term.field == "op":
+        return {"name": _which(index.names, pattern(term.text, whole=True, fold=False), 0)}
+    if term.field == "line":
+        return {"line": _which_lines(index, term.text)}
+    if term.field == "module":
+        return {"module": _which(index.modules, _module_pattern(term.text), FIRST)}
+    holds = pattern(term.text, whole=False)
+    files = {file: holds(file) for file, _ in index.lines}
+    lines = np.array([*[False] * FIRST, *(files[file] for file, _ in index.lines)], bool)
+    return {
+        "name": _which(index.names, holds, 0),
+        "module": _which(index.modules, holds, FIRST),
+        "line": _which_lines(index, term.text) if _LINE.match(term.text) else lines,
+    }
+
+
+def _which(texts: list[str], test: Callable[[str], bool], first: int) -> np.ndarray:
+    return np.array([*[False] * first, *(bool(text) and test(text) for text in texts)], bool)
+
+
+def _which_lines(index: Index, text: str) -> np.ndarray:
+    given = _LINE.match(text)
+    wanted, number = (given[1], int(given[2])) if given else (text, None)
+    exact, tail = pattern(wanted, whole=True, fold=False), pattern("*/" + wanted, whole=True, fold=False)
+    files = {file: exact(file) or tail(file) for file, _ in index.lines}
+    return np.array([*[False] * FIRST, *(files[file] and number in (None, line) for file, line in index.lines)], bool)
+
+
+def _at(table: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """The entries of a table; an index may be damaged: its numbers are not trusted."""
+    return table[np.minimum(number, len(table) - 1)] if len(table) else np.zeros(len(number), table.dtype)
 
 
 def pattern(text: str, *, whole: bool, fold: bool = True) -> Callable[[str], bool]:
@@ -158,8 +210,6 @@ def _module_pattern(text: str) -> Callable[[str], bool]:
 
 def _rows_of_condition(trace: Trace, condition: str) -> tuple[np.ndarray, bool]:
     """Which rows of the file a condition picks, and whether its answer was cut."""
-    import pyarrow.parquet as pq
-
     from neuron_explorer.trace.sql_process import Limits, run
 
     # A line break ends what a comment in the condition would swallow.
@@ -172,83 +222,51 @@ def _rows_of_condition(trace: Trace, condition: str) -> tuple[np.ndarray, bool]:
         wanted = np.unique(np.array([int(row[0]) for row in answer.rows], np.int64))
     except (TypeError, ValueError, OverflowError):
         raise QueryFailed("This is no condition.") from None
-    parts = []
-    with pq.ParquetFile(trace.path) as file:
-        for batch in file.iter_batches(1 << 18, columns=["id", "start"]):
-            ids = batch.column("id").fill_null(-1).to_numpy(zero_copy_only=False)
-            at = np.minimum(np.searchsorted(wanted, ids), max(len(wanted) - 1, 0))
-            hit = wanted[at] == ids if len(wanted) else np.zeros(len(ids), bool)
-            # Frames have ids of their own.
-            parts.append(hit & (batch.column("start").fill_null(-1).to_numpy(zero_copy_only=False) >= 0))
-    return (np.concatenate(parts) if parts else np.zeros(0, bool)), answer.more
+
+    def hit(batch: Any, _: int) -> np.ndarray:
+        if not len(wanted):
+            return np.zeros(batch.num_rows, bool)
+        ids = integers(batch, "id", -1)
+        # Frames have ids of their own.
+        return (wanted[np.minimum(np.searchsorted(wanted, ids), len(wanted) - 1)] == ids) & (
+            integers(batch, "start", -1) >= 0
+        )
+
+    return _read(trace.path, ("id", "start"), hit), answer.more
 
 
 def _matching_rows(trace: Path, terms: list[Term]) -> np.ndarray:
+    def work(batch: Any, _: int) -> np.ndarray:
+        matched = np.ones(batch.num_rows, bool)
+        for term in terms:
+            matched &= _matches(batch, term)
+        return matched
+
+    return _read(trace, sorted({_COLUMNS[term.field] for term in terms}), work)
+
+
+def _read(trace: Path, columns: Sequence[str], work: Callable[[Any, int], np.ndarray]) -> np.ndarray:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    parts = []
-    with pq.ParquetFile(trace) as file:
-        wanted = [c for c in _columns(terms) if c in file.schema_arrow.names]
-        for group in range(file.metadata.num_row_groups):
-            for batch in file.iter_batches(1 << 18, row_groups=[group], columns=wanted):
-                matched = np.ones(batch.num_rows, bool)
-                for term in terms:
-                    matched &= _matches(batch, term)
-                parts.append(matched)
+    parts = [np.zeros(0, bool), *(found for found, _ in batches(trace, columns, work))]
     pa.default_memory_pool().release_unused()  # it would keep what was read
-    return np.concatenate(parts) if parts else np.zeros(0, bool)
-
-
-def _columns(terms: list[Term]) -> list[str]:
-    needed = {"line": ("file", "line"), "module": ("module",), "shape": ("shapes",), "phase": ("phase",),
-              "kind": ("kind",), "step": ("step",), "": ("name", "module", "file", "line")}  # fmt: skip
-    return sorted({column for term in terms for column in needed[term.field]})
+    return np.concatenate(parts)
 
 
 def _matches(batch: Any, term: Term) -> np.ndarray:
     text = term.text.casefold()
-    if term.field == "line":
-        return _line_matches(batch, term.text)
     if term.field == "step":
-        if "step" not in batch.schema.names or not re.fullmatch(r"-?\d{1,9}", text):
+        if not re.fullmatch(r"-?\d{1,9}", text):
             return np.zeros(batch.num_rows, bool)
-        return batch.column("step").fill_null(-1).to_numpy(zero_copy_only=False) == int(text)
-    if term.field in ("phase", "kind"):
-        any_of = set(text.split(","))
-        return _text_matches(batch, term.field, lambda value: value.casefold() in any_of)
-    if term.field == "module":
-        return _text_matches(batch, "module", _module_pattern(text))
+        return np.asarray(integers(batch, "step", -1) == int(text))
     if term.field == "shape":
-        bare = text.replace(" ", "")
-        fits = pattern(bare, whole=False)
+        fits = pattern(text.replace(" ", ""), whole=False)
         return _text_matches(batch, "shapes", lambda v: fits(v.replace(" ", "")))
-    holds = pattern(text, whole=False)
-    found = _text_matches(batch, "name", holds) | _text_matches(batch, "module", holds)
-    return found | (_line_matches(batch, term.text) if _LINE.match(term.text) else _text_matches(batch, "file", holds))
-
-
-def _line_matches(batch: Any, text: str) -> np.ndarray:
-    given = _LINE.match(text)
-    wanted, number = (given[1], int(given[2])) if given else (text, None)
-
-    exact, tail = pattern(wanted, whole=True, fold=False), pattern("*/" + wanted, whole=True, fold=False)
-
-    def same(file: str) -> bool:
-        return exact(file) or tail(file)
-
-    found = _text_matches(batch, "file", same)
-    if number is not None and "line" in batch.schema.names:
-        found &= batch.column("line").fill_null(-1).to_numpy(zero_copy_only=False) == number
-    return found
+    return _text_matches(batch, term.field, lambda value: value.casefold() == text)
 
 
 def _text_matches(batch: Any, column: str, test: Callable[[str], bool]) -> np.ndarray:
-    from neuron_explorer.ui.timeline.reading import codes_of
-
-    if column not in batch.schema.names:
-        return np.zeros(batch.num_rows, bool)
-    codes, texts = codes_of(batch.column(column))
+    codes, texts = text_codes(batch, column)
     return np.array([bool(text) and test(text) for text in texts], bool)[codes]
 
 

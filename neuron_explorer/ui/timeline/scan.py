@@ -21,7 +21,7 @@ MAX_LANES: Final = 4096
 MAX_DEPTH: Final = 1024
 NEVER_ENDED: Final = -1
 COUNTED: Final = ("kind", "depth", "lane")
-READ: Final = (*COUNTED, "start", "name", "duration", "self", "phase", "file", "line", "detail")
+READ: Final = (*COUNTED, "start", "name", "duration", "self", "phase", "file", "line", "module", "detail")
 
 
 class Places:
@@ -121,6 +121,7 @@ class Found:
     cat: np.ndarray
     names: Coded
     lines: Coded
+    modules: Coded
     events: np.ndarray  # of each lane (the last: of lanes that are not drawn)
     hidden: np.ndarray  # of each lane, at depths without a place
     out_of_range: int
@@ -153,15 +154,16 @@ def found_in(batch: Any, places: Places) -> Found:
     own = np.maximum(integers(batch, "self", 0), 0)
     return Found(
         coloured, keep, place.astype(np.uint16), first, last, cat[keep],
-        _names(batch, coloured, own), _lines(batch, coloured, own), events, hidden,
+        _texts(batch, "name", coloured, own), _lines(batch, coloured, own), _texts(batch, "module", coloured, own),
+        events, hidden,
         int((drawn & ~possible).sum()), int((drawn & possible & ~shallow).sum()) + int(hidden[-1]),
         max(int(last.max()), int(first.max()) + 1) if len(first) else 0,
         _counters(batch, kind, kinds, start),
     )  # fmt: skip
 
 
-def _names(batch: Any, coloured: np.ndarray, own: np.ndarray) -> Coded:
-    codes, texts = text_codes(batch, "name")
+def _texts(batch: Any, column: str, coloured: np.ndarray, own: np.ndarray) -> Coded:
+    codes, texts = text_codes(batch, column)
     return _coded(codes, len(texts), lambda used: [texts[code] for code in used], coloured, own)
 
 

@@ -51,7 +51,8 @@ def by_line(index: Index, t0: int, t1: int) -> list[dict[str, Any]]:
         if not any(lane["kind"] == kind and _is_busy(index, lane, t0, t1) for lane in index.lanes):
             continue
         (lines,) = _sums(index, group, kind, ("line",), t0, t1)
-        lines.move(KEPT, NOTHING)
+        for number in (KEPT, *(FIRST + n for n, (_, line) in enumerate(index.lines) if line < 1)):
+            lines.move(number, NOTHING)
         found.append({"group": group, "self": int(lines.self_ns.sum()), "parts": lines.parts(label)})
     return found
 
@@ -108,7 +109,7 @@ class _Sums:
 
     def move(self, number: int, to: int) -> None:
         """Count what has one number under another."""
-        for sums in (self.self_ns, self.events):
+        for sums in (self.self_ns, self.events) if number < len(self.events) else ():
             sums[to] += sums[number]
             sums[number] = 0
 
