@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.plain import plain
 
 if TYPE_CHECKING:
@@ -95,11 +96,11 @@ class Missing:
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked. ``period``: as for ``selection.select``. ``top``: rows of each table.
+    """What is asked. ``period``: as for ``selection.select``, or filters. ``top``: rows of each table.
     ``target``: what the question is about, for those that need it (a function, an event).
     """
 
-    period: str = "auto"
+    period: str | Filter = "auto"
     top: int = 50
     target: str = ""
 
@@ -134,7 +135,7 @@ class Question:
     ``question``: it in words. ``method``: how the figures come about, in Markdown. ``tables``: every
     table that an answer may hold. ``target``: what ``Ask.target`` means, "" for questions without
     one; ``needs_target``: whether there is no answer without it. ``answer``: raises ValueError for an
-    ``Ask`` that makes no sense on this trace.
+    ``Ask`` that makes no sense on this trace. ``filters``: those that its figures follow.
     """
 
     name: str
@@ -149,6 +150,7 @@ class Question:
 def fill(
     kind: TableKind, records: list[dict[str, Any]], top: int, *, add: tuple[str, ...] = (), total_rows: int = -1
 ) -> AnswerTable:
+    filters: tuple[str, ...] = ("period", "rank", "process")
     """A table of the first ``top`` records; the columns named in ``add`` are summed over the others.
 
     ``total_rows``: how many there are in all, where ``records`` is not all of them.

@@ -23,6 +23,7 @@ from neuron_explorer.analysis.answer import (
 from neuron_explorer.analysis.call_tree import Node, Tree, top_down
 from neuron_explorer.analysis.callers import callers
 from neuron_explorer.analysis.contexts import Contexts, contexts
+from neuron_explorer.analysis.filters import KEYS
 from neuron_explorer.analysis.folding import FRAME, MORE, OP, REASON
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.sandwich import around, find, functions
@@ -180,11 +181,12 @@ _METHOD: Final = (
 
 QUESTIONS: Final = (
     Question("call-tree", "Which calls led to the time, from the outside in?", _METHOD, (CALL_TREE,), _call_tree,
-             f"`{_LIBRARIES}` shows the frames of libraries, too."),
+             f"`{_LIBRARIES}` shows the frames of libraries, too.", filters=KEYS),
     Question("bottom-up", "Who called the operators that take the time?", _METHOD + " Here the operators come first "
              "and their callers below them, one further out at every depth.", (BOTTOM_UP,), _bottom_up,
-             "An operator (`aten::mm`, with its overloads); without it all of them."),
+             "An operator (`aten::mm`, with its overloads); without it all of them.", filters=KEYS),
     Question("sandwich", "What called this function or line, and what did it call?", _METHOD + " All calls of the "
              "target are put together; where it calls itself, its time counts once.", (CALLERS, CALLEES), _sandwich,
-             "A function (`Block.forward`, `model.py:Block.forward`) or a line (`model.py:52`).", needs_target=True),
+             "A function (`Block.forward`, `model.py:Block.forward`) or a line (`model.py:52`).", needs_target=True,
+             filters=KEYS),
 )  # fmt: skip

@@ -136,7 +136,10 @@ def _step(console: Console, data: Mapping[str, Any]) -> None:
 
     steps, breakdown = data["steps"], data["breakdown"]
     per_step = breakdown["steps"] > 0
-    if per_step and steps["enough"]:
+    usual = data["selection"]["period"] != "range"
+    if per_step and not usual:
+        detail, note = q.duration(breakdown["total_ns"] / breakdown["steps"]), f"mean of {breakdown['steps']}"
+    elif per_step and steps["enough"]:
         detail = q.duration(steps["median_ns"])
         note = f"median of {steps['steady']}, {q.duration(steps['low_ns'])} to {q.duration(steps['high_ns'])}"
     elif per_step:
@@ -146,7 +149,7 @@ def _step(console: Console, data: Mapping[str, Any]) -> None:
         detail, note = q.duration(breakdown["total_ns"]), steps["note"]
     if steps["rule_text"]:
         note += f"; {steps['rule_text']}"
-    _title(console, "A steady step" if per_step else "The run", detail, plain(note))
+    _title(console, ("A steady step" if usual else "A step") if per_step else "The run", detail, plain(note))
     parts = [p for p in breakdown["parts"] if p["ns"] > 0]
     if not parts:
         console.print(Text("  no operator was recorded", style="dim"))
@@ -375,8 +378,13 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     if not data["findings"]:
         out.append("Nothing stands out: no line, wait or step passes a threshold.")
     out += alerts_markdown(data)
-    title = "A steady step" if per_step else "The run"
-    figure = q.duration(steps["median_ns"]) + f", median of {steps['steady']}" if steps["enough"] and per_step else ""
+    usual = data["selection"]["period"] != "range"
+    title = ("A steady step" if usual else "A step") if per_step else "The run"
+    figure = ""
+    if per_step and not usual:
+        figure = f"{q.duration(breakdown['total_ns'] / breakdown['steps'])}, mean of {breakdown['steps']}"
+    elif per_step and steps["enough"]:
+        figure = f"{q.duration(steps['median_ns'])}, median of {steps['steady']}"
     out += ["", f"## {title}", ""]
     said = "; ".join(x for x in (figure, steps["note"], steps["rule_text"]) if x)
     if said:

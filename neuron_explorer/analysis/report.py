@@ -9,6 +9,7 @@ from neuron_explorer.analysis.alert import Alert, Alerts
 from neuron_explorer.analysis.alerts import alerts
 from neuron_explorer.analysis.compile_events import compile_events
 from neuron_explorer.analysis.facts import RunFacts, run_facts
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.summary import summary
 
@@ -44,7 +45,7 @@ class Report:
     environment: tuple[tuple[str, str], ...]
 
 
-def report(trace: Trace, *, period: str = "auto", top: int = TOP) -> Report:
+def report(trace: Trace, *, period: str | Filter = "auto", top: int = TOP) -> Report:
     """Everything the report shows. ``period`` and ``top`` as for ``summary``."""
     events = compile_events(trace)
     found = alerts(trace, events=events)

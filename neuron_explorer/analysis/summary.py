@@ -12,6 +12,7 @@ from neuron_explorer.analysis.compile_costs import CompileCosts, compile_costs, 
 from neuron_explorer.analysis.compile_events import CompileEvents, compile_events
 from neuron_explorer.analysis.compiled_lines import CompiledLines, compiled_lines
 from neuron_explorer.analysis.facts import LOSS_COUNTS, run_facts
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.findings import findings
 from neuron_explorer.analysis.phases import time_by_phase
 from neuron_explorer.analysis.selection import select
@@ -27,23 +28,29 @@ SUMMARY_VERSION: Final = 1
 def summary(
     trace: Trace,
     *,
-    period: str = "auto",
+    period: str | Filter = "auto",
     top: int = 10,
     events: CompileEvents | None = None,
     found: Alerts | None = None,
 ) -> dict[str, Any]:
     """Everything ``neuron-explorer summary`` prints.
 
-    ``period``: ``auto`` (steady steps where there are any), ``steady`` or ``all``.
+    ``period``: ``auto`` (steady steps where there are any), ``steady``, ``all``, a range (``3-7``) or a
+    ``Filter``. Findings are about whole steps, alerts and compilations about the run.
     ``top``: rows of each table. ``events`` and ``found``: the rows about compilations and the
     alerts, read already. All times are ns; what kind of time they are stands in ``time``.
     Raises ValueError for ``period="steady"`` without steady steps.
     """
-    selection = select(trace, period)
+    chosen = period if isinstance(period, Filter) else Filter(period)
+    selection = select(trace, chosen)
     facts = run_facts(trace)
-    steps = step_times(trace)
+    steps = step_times(trace, chosen)
     breakdown = time_by_phase(trace, selection=selection)
     lines = by_line(trace, selection=selection)
+    whole, whole_lines = breakdown, lines
+    if chosen.parts:
+        every = select(trace, chosen.only(("period", "rank", "process")))
+        whole, whole_lines = time_by_phase(trace, selection=every), by_line(trace, selection=every)
     ops = by_op(trace, selection=selection)
     modules = by_module(trace, selection=selection)
     events = events or compile_events(trace)
@@ -82,6 +89,7 @@ def summary(
             "whole_ns": selection.whole_ns,
             "whole": selection.whole_text,
             "note": selection.note,
+            "filters": chosen.in_address(),
         },
         "steps": {
             "observed": steps.observed,
@@ -114,7 +122,7 @@ def summary(
             "outside_steps_events": breakdown.outside_events,
             "note": breakdown.note,
         },
-        "findings": [asdict(f) for f in findings(facts, steps, breakdown, lines, found)],
+        "findings": [asdict(f) for f in findings(facts, steps, whole, whole_lines, found)],
         "alerts": _alerts(found, top),
         "compilation": _compilation(compile_costs(trace, events=events), top),
         "lines": _table(lines, top),

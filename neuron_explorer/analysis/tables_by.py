@@ -16,6 +16,7 @@ from neuron_explorer.analysis.answer import (
     place,
     unless_observed,
 )
+from neuron_explorer.analysis.filters import KEYS
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -116,9 +117,9 @@ def _modules(trace: Trace, ask: Ask) -> Answer:
 
 QUESTIONS: Final = (
     Question("lines", "Which source line takes the time?", _METHOD + " Total time counts an event only where no "
-             "enclosing event has the same line.", (BY_LINE,), _lines),
-    Question("ops", "Which operator takes the time?", _METHOD, (BY_OP,), _ops),
-    Question("shapes", "Which operator on which shapes takes the time?", _METHOD, (BY_SHAPE,), _shapes),
+             "enclosing event has the same line.", (BY_LINE,), _lines, filters=KEYS),
+    Question("ops", "Which operator takes the time?", _METHOD, (BY_OP,), _ops, filters=KEYS),
+    Question("shapes", "Which operator on which shapes takes the time?", _METHOD, (BY_SHAPE,), _shapes, filters=KEYS),
     Question("modules", "Which module takes the time?", _METHOD + " A module's total holds the modules in it.",
-             (BY_MODULE,), _modules),
+             (BY_MODULE,), _modules, filters=KEYS),
 )  # fmt: skip

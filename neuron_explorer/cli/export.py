@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from neuron_explorer.cli.filters import Device, Phase, Process, Rank, Steps, chosen
 from neuron_explorer.cli.summary import Period
 
 
@@ -27,6 +28,11 @@ def export(
     period: Annotated[
         Period, typer.Option("--period", help="Which steps count: steady ones where there are any, or all.")
     ] = Period.auto,
+    steps: Steps = "",
+    phase: Phase = None,
+    rank: Rank = None,
+    device: Device = "",
+    process: Process = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write a report of a trace as one HTML file that needs no network."""
@@ -37,9 +43,6 @@ def export(
 
     target = output or trace.with_suffix(f".{format.value}")
     with load(trace) as opened:
-        try:
-            text = render(report(opened, period=period.value))
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--period") from None
+        text = render(report(opened, period=chosen(opened, period.value, steps, phase, rank, device, process)))
     size = write_text(target, text, overwrite=force)
     print(f"wrote {target} ({size:,} B)")

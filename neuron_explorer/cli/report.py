@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from neuron_explorer.cli.filters import Device, Phase, Process, Rank, Steps, chosen
+
 
 class Format(str, Enum):
     """How the answer is written."""
@@ -28,6 +30,11 @@ def report(
     target: Annotated[
         str, typer.Option("--target", "-t", help="What the report is about, for those that need it.")
     ] = "",
+    steps: Steps = "",
+    phase: Phase = None,
+    rank: Rank = None,
+    device: Device = "",
+    process: Process = None,
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=100_000, help="Rows of each table.")] = 20,
 ) -> None:
     """Answer one question about a trace."""
@@ -46,8 +53,12 @@ def report(
     if trace is None:
         raise typer.BadParameter("a trace is needed.", param_hint="TRACE")
     with load(trace) as opened:
+        what = chosen(opened, period, steps, phase, rank, device, process)
+        for key in what.in_address():
+            if key not in known[name].filters:
+                raise typer.BadParameter(f"the report {name} cannot be narrowed by it.", param_hint=f"--{key}")
         try:
-            answer = ask(opened, name, Ask(period=period, top=top, target=target))
+            answer = ask(opened, name, Ask(period=what, top=top, target=target))
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
         print(render(answer, format.value, quarantined(opened)), end="")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from neuron_explorer.cli.filters import Device, Phase, Process, Rank, Steps, chosen
+
 
 class Format(str, Enum):
     """How the summary is written."""
@@ -31,6 +33,11 @@ def summary(
     period: Annotated[
         Period, typer.Option("--period", help="Which steps count: steady ones where there are any, or all.")
     ] = Period.auto,
+    steps: Steps = "",
+    phase: Phase = None,
+    rank: Rank = None,
+    device: Device = "",
+    process: Process = None,
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="Rows of each table.")] = 10,
 ) -> None:
     """Print run facts, time by phase, step times and the slowest lines."""
@@ -39,8 +46,6 @@ def summary(
     from neuron_explorer.trace.store import load
 
     with load(trace) as opened:
-        try:
-            facts = summarise(opened, period=period.value, top=top)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--period") from None
+        what = chosen(opened, period.value, steps, phase, rank, device, process)
+        facts = summarise(opened, period=what, top=top)
     print(render_summary.render(facts, format.value))
