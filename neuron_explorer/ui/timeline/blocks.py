@@ -18,7 +18,7 @@ import numpy as np
 from neuron_explorer.ui.timeline.categories import CATEGORIES, OPEN_FLAG
 from neuron_explorer.ui.timeline.own import Pieces, pieces
 from neuron_explorer.ui.timeline.reading import WORKERS
-from neuron_explorer.ui.timeline.rows import Rows
+from neuron_explorer.ui.timeline.rows import Rows, give_back
 
 GROUPS: Final = (("host", "thread"), ("device", "device"), ("compile", "compile"))
 """Names and kinds of lanes. Each group is a whole of its own: a thread waits while it compiles."""
@@ -30,6 +30,8 @@ MOST_SUMS: Final = 1 << 22
 WINDOW_EVENTS: Final = 1 << 20
 """Events that a worker has in memory."""
 PART: Final = 1 << 17
+GIVE_BACK: Final = 4
+"""Windows after which mapped memory is given back."""
 SAMPLE: Final = 512
 FILES: Final = (("self", "<i8"), ("began", "<u4"), ("over", "<u4"))
 
@@ -122,6 +124,9 @@ def write(folder: Path, rows: Rows, end: int, codes: Codes, tell: Any = None) ->
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="sums") as pool:
         try:
             for done, _ in enumerate(pool.map(lambda job: sums.add(*job), jobs)):
+                if done % GIVE_BACK == GIVE_BACK - 1:
+                    rows.give_back()
+                    give_back([codes.line_of_row])
                 if tell is not None:
                     tell(done / len(jobs))
         except BaseException:

@@ -45,6 +45,8 @@ from neuron_explorer.ui.timeline.scatter import BaseFiles, Scatter
 MAX_TRACKS: Final = 40_000
 """Rows of the whole timeline. What lies beyond is counted as not drawn."""
 DENSITY_PART: Final = 1 << 18
+GIVE_BACK: Final = 1 << 22
+"""Events after whose reading mapped memory is given back."""
 
 Progress = Callable[[float], None]
 
@@ -231,7 +233,7 @@ class _Build:
         table: list[tuple[int, ...]] = []  # shift, offset, n
         density = np.zeros((len(CATEGORIES), MINIMAP_BINS), np.int64)
         files = {n: open(self._folder / f"l_{n}.bin", "wb") for n in lod.LEVEL_FIELDS}  # noqa: SIM115
-        length = 0
+        length = given = 0
         try:
             for track, (levels, starts) in enumerate(self._of_tracks(rows)):
                 tracks[track, 5:7] = len(table), len(levels)
@@ -241,7 +243,11 @@ class _Build:
                         file.write(np.ascontiguousarray(getattr(entries, name), lod.DTYPES[name]).data)
                     table.append((shift, length, len(entries)))
                     length += len(entries)
-                self._tell(0.5 + 0.2 * sum(rows.base_range(track)) / 2 / max(1, self._length))
+                done = rows.base_range(track)[1]
+                if done - given >= GIVE_BACK:
+                    rows.give_back()
+                    given = done
+                self._tell(0.5 + 0.2 * done / max(1, self._length))
         finally:
             for file in files.values():
                 file.close()

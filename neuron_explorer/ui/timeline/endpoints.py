@@ -86,6 +86,7 @@ def register(server: flask.Flask, registry: Registry) -> Timelines:
             if timeline is None or timeline.index is None:
                 raise Refused(410, "The trace has changed since this page was opened.")
             body, cache = answer(timelines, timeline, timeline.index, flask.request.args)
+            timelines.tidy()
             return reply(body, cache)
 
         return guarded(work)

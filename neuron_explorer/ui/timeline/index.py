@@ -21,7 +21,7 @@ from neuron_explorer.ui.timeline.place import (
     fingerprint,
     trace_key,
 )
-from neuron_explorer.ui.timeline.rows import Rows, mapped, overlapping
+from neuron_explorer.ui.timeline.rows import Rows, give_back, mapped, overlapping
 
 BLOCK_TRACKS: Final = 24
 """Rows in one block, the unit that tiles are cut by: a very deep lane is several blocks."""
@@ -74,6 +74,11 @@ class Index(Rows):
             for number, lane in enumerate(self.lanes)
             for first in range(lane["first"], lane["first"] + lane["tracks"], BLOCK_TRACKS)
         )
+
+    def give_back(self) -> None:
+        """As Rows.give_back, for everything that is mapped."""
+        super().give_back()
+        give_back((*self._level.values(), *self.of_rows.values(), *self.blocks_of_time.tables.values()))
 
     def _open_blocks(self, bounds: int, groups: list[Any]) -> blocks.Blocks:
         width = sum(n for _, _, n in groups)

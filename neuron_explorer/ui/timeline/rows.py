@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import mmap
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,10 @@ class Rows:
         """A whole base column (memory-mapped)."""
         return self._base[name]
 
+    def give_back(self) -> None:
+        """Free the memory of the columns that were read; it fills again with what is read next."""
+        give_back(self._base.values())
+
     def window(self, track: int, t0: int, t1: int) -> tuple[int, int]:
         """Base positions [lo, hi) of the row's events that overlap [t0, t1).
 
@@ -52,10 +58,20 @@ class Rows:
 
 def mapped(path: Path, dtype: np.dtype[Any]) -> np.ndarray:
     """A raw file as an array that is not read into memory; an empty file as an empty array."""
-    if path.stat().st_size == 0:
-        return np.zeros(0, dtype)
-    # A plain view of the map: slicing a memmap object costs several times as much.
-    return np.asarray(np.memmap(path, dtype, "r")).view(np.ndarray)
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return np.zeros(0, dtype)
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype)
+
+
+def give_back(arrays: Iterable[np.ndarray]) -> None:
+    """Take the pages of mapped arrays off this process's memory; what is read again comes from the system's cache."""
+    advice = getattr(mmap, "MADV_DONTNEED", None)
+    for array in arrays:
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        if advice is not None and isinstance(array.base, mmap.mmap):
+            array.base.madvise(advice)
 
 
 def overlapping(start: np.ndarray, end: np.ndarray, lo: int, hi: int, t0: int, t1: int) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -18,10 +19,15 @@ if TYPE_CHECKING:
     from neuron_explorer.ui.registry import Registry
 
 log = logging.getLogger(__name__)
-TILE_BYTES: Final = 128 << 20
-MATCH_BYTES: Final = 64 << 20
-CODE_BYTES: Final = 192 << 20
-"""What rows are by line, operator, ...: 4 bytes a row, so enough for one criterion of 40 million rows."""
+TILE_BYTES: Final = 64 << 20
+MATCH_BYTES: Final = 96 << 20
+"""8 bytes a match: enough for one search that all of ten million events match."""
+CODE_BYTES: Final = 64 << 20
+"""What rows are by cost: a byte each; what is in the index does not count."""
+MAPPED_BYTES: Final = 320 << 20
+"""Pages of files in this process's memory, those of its libraries among them, beyond which the
+indexes give theirs back."""
+LOOK_EVERY: Final = 16
 WAIT_SECONDS: Final = 1.0
 """How long a first request waits for a build before it answers "building"."""
 
@@ -52,6 +58,7 @@ class Timelines:
         self.tiles: ByteCache[bytes] = ByteCache(TILE_BYTES, len)
         self.matches: ByteCache[Any] = ByteCache(MATCH_BYTES, lambda match: match.nbytes)
         self.codes: ByteCache[Any] = ByteCache(CODE_BYTES, lambda codes: codes.nbytes)
+        self._replies = 0
 
     def current(self, trace_id: str, wait: float = WAIT_SECONDS) -> Timeline | None:
         """The timeline of the trace as it lies on disk now; None for an unknown id.
@@ -73,6 +80,14 @@ class Timelines:
         timeline.done.wait(wait)
         return timeline
 
+    def tidy(self) -> None:
+        """Keep the memory that a long run's index takes bounded; to be called after each reply."""
+        self._replies += 1
+        if self._replies % LOOK_EVERY == 0 and mapped_bytes() > MAPPED_BYTES:
+            for timeline in list(self._open.values()):
+                if timeline.index is not None:
+                    timeline.index.give_back()
+
     def known(self, trace_id: str, name: str) -> Timeline | None:
         """The timeline with this fingerprint if it is open and built; else None."""
         timeline = self._open.get(trace_id)
@@ -81,6 +96,15 @@ class Timelines:
         if timeline is None or timeline.fingerprint != name or timeline.index is None:
             return None
         return timeline
+
+
+def mapped_bytes() -> int:
+    """Pages of files in the memory of this process; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[2]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _reload(trace: Trace) -> Trace:
