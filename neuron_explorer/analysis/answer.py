@@ -145,12 +145,12 @@ class Question:
     answer: Callable[[Trace, Ask], Answer]
     target: str = ""
     needs_target: bool = False
+    filters: tuple[str, ...] = ("period", "rank", "process")
 
 
 def fill(
     kind: TableKind, records: list[dict[str, Any]], top: int, *, add: tuple[str, ...] = (), total_rows: int = -1
 ) -> AnswerTable:
-    filters: tuple[str, ...] = ("period", "rank", "process")
     """A table of the first ``top`` records; the columns named in ``add`` are summed over the others.
 
     ``total_rows``: how many there are in all, where ``records`` is not all of them.
