@@ -12,7 +12,15 @@ from neuron_explorer.analysis.answer import Answer, Ask, Question
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
 
-MODULES: Final = ("tables_by", "call_reports", "roofline_report", "waste", "breakdown_tables", "steady_tables")
+MODULES: Final = (
+    "insights",
+    "tables_by",
+    "call_reports",
+    "roofline_report",
+    "waste",
+    "breakdown_tables",
+    "steady_tables",
+)
 """Modules of this package that define ``QUESTIONS``, in the order in which they are listed."""
 
 

@@ -87,12 +87,28 @@ def _text(answer: Answer, quarantined: int) -> str:
         if not table.rows:
             page.dim("  none")
             continue
+        if table.kind.sentences:
+            _sentences(page, table)
+            continue
         kept = _fitting(table)
         rows = [[shown(row[i], column.unit) for i, column in kept] for row in table.rows]
         page.table([(_heading(column), _cell_kind(column)) for _, column in kept], rows)
         if left := _left_out(table):
             page.dim("  " + left)
     return page.text()
+
+
+def _sentences(page: Page, table: AnswerTable) -> None:
+    for row in table.records():
+        low, high = row.get("gain_low_ns"), row.get("gain_high_ns")
+        gain = ""
+        if isinstance(high, int | float) and not isinstance(high, bool):
+            gain = f"up to {q.duration(high)}" if not low else f"{shown(low, 'ns')} to {q.duration(high)}"
+        said = " ".join(str(row[key]) for key in ("evidence", "action") if row.get(key))
+        where = ", ".join(str(part) for part in (row.get("place"), gain) if part)
+        page.entry(str(row.get("level") or ""), str(row["title"]), said, where)
+    if left := _left_out(table):
+        page.dim("  " + left)
 
 
 def _fitting(table: AnswerTable) -> list[tuple[int, Column]]:

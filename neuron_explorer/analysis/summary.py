@@ -13,7 +13,7 @@ from neuron_explorer.analysis.compile_events import CompileEvents, compile_event
 from neuron_explorer.analysis.compiled_lines import CompiledLines, compiled_lines
 from neuron_explorer.analysis.facts import LOSS_COUNTS, run_facts
 from neuron_explorer.analysis.filters import Filter
-from neuron_explorer.analysis.findings import findings
+from neuron_explorer.analysis.insights import findings
 from neuron_explorer.analysis.phases import time_by_phase
 from neuron_explorer.analysis.selection import select
 from neuron_explorer.analysis.steps import step_times

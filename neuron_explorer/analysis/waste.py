@@ -102,10 +102,13 @@ WASTE: Final = TableKind(
 
 @dataclass(frozen=True)
 class Waste:
-    """The findings, by time; ``selection``: the part of the run."""
+    """The findings, by time; ``selection``: the part of the run. ``tensors``: whether it is known which tensors
+    operators got.
+    """
 
     found: tuple[Wasted, ...]
     selection: Selection
+    tensors: bool
 
 
 def waste(trace: Trace, period: str = "auto", *, selection: Selection | None = None) -> Waste:
@@ -113,7 +116,7 @@ def waste(trace: Trace, period: str = "auto", *, selection: Selection | None = N
     sel = selection or select(trace, period)
     found = [each for rule in _RULES for each in rule(trace, sel)]
     found.sort(key=lambda w: (-w.time_ns, w.kind, w.file, w.line, w.name))
-    return Waste(tuple(found), sel)
+    return Waste(tuple(found), sel, not unless_observed(trace, "tensors", ""))
 
 
 def _record(w: Wasted) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dash import ClientsideFunction, Input, Output, State, html
 
@@ -11,7 +11,8 @@ from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.bottlenecks import Table, by_line
 from neuron_explorer.analysis.facts import RunFacts, run_facts
 from neuron_explorer.analysis.filters import KEYS
-from neuron_explorer.analysis.findings import Finding, findings
+from neuron_explorer.analysis.insight import Finding
+from neuron_explorer.analysis.insights import findings, insights
 from neuron_explorer.analysis.phases import Breakdown, time_by_phase
 from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.analysis.steps import StepTimes, step_times
@@ -31,9 +32,13 @@ if TYPE_CHECKING:
     from neuron_explorer.ui.registry import Registry
 
 
+FEW_EVENTS: Final = 200_000
+"""Up to so many events, rules that read every event are applied without being asked for."""
+
+
 @dataclass(frozen=True)
 class OverviewData:
-    """What the page shows."""
+    """What the page shows. ``deep``: every rule was applied, not only those that need no further reading."""
 
     facts: RunFacts
     selection: Selection
@@ -41,6 +46,7 @@ class OverviewData:
     breakdown: Breakdown
     lines: Table
     findings: tuple[Finding, ...]
+    deep: bool
 
 
 def data(trace: Trace, search: Search) -> OverviewData:
@@ -49,9 +55,13 @@ def data(trace: Trace, search: Search) -> OverviewData:
     whole = chosen.only(("period", "rank", "process"))
     facts = cached(trace, run_facts)
     steps = cached(trace, step_times, chosen.only(("rank",)))
-    found = findings(
-        facts, steps, cached(trace, time_by_phase, whole), cached(trace, by_line, whole), compiling(trace).alerts
-    )
+    deep = facts.events <= FEW_EVENTS or search.get("look") == "deep"
+    if deep:
+        found = cached(trace, insights, whole).found
+    else:
+        found = findings(
+            facts, steps, cached(trace, time_by_phase, whole), cached(trace, by_line, whole), compiling(trace).alerts
+        )
     return OverviewData(
         facts,
         cached(trace, select, chosen),
@@ -59,6 +69,7 @@ def data(trace: Trace, search: Search) -> OverviewData:
         cached(trace, time_by_phase, chosen),
         cached(trace, by_line, chosen),
         found,
+        deep,
     )
 
 
@@ -69,7 +80,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     return html.Div(
         [
             _scope(d, trace_id),
-            findings_card(d.findings, trace_id),
+            findings_card(d.findings, trace_id, d.deep),
             html.Div(
                 [breakdown_card(d.breakdown, d.steps, trace_id), step_card(d.steps, trace_id, inside)],
                 className="columns",
@@ -106,5 +117,6 @@ def register(app: dash.Dash, registry: Registry) -> None:
 
 
 PAGE = Page(
-    path="/overview", name="Overview", section="", layout=layout, data=data, register=register, filters=KEYS
+    path="/overview", name="Overview", section="", layout=layout, data=data, register=register, filters=KEYS,
+    follows=("look",),
 )
