@@ -68,10 +68,12 @@ def give_back(arrays: Iterable[np.ndarray]) -> None:
     """Take the pages of mapped arrays off this process's memory; what is read again comes from the system's cache."""
     advice = getattr(mmap, "MADV_DONTNEED", None)
     for array in arrays:
-        while isinstance(array.base, np.ndarray):
-            array = array.base
-        if advice is not None and isinstance(array.base, mmap.mmap):
-            array.base.madvise(advice)
+        base: Any = array
+        while isinstance(base, np.ndarray):
+            base = base.base
+        base = base.obj if isinstance(base, memoryview) else base
+        if advice is not None and isinstance(base, mmap.mmap):
+            base.madvise(advice)
 
 
 def overlapping(start: np.ndarray, end: np.ndarray, lo: int, hi: int, t0: int, t1: int) -> tuple[int, int]:
