@@ -52,12 +52,17 @@ class Column:
 
 @dataclass(frozen=True)
 class TableKind:
-    """A table that an analysis makes. ``adds_up``: what the rows are parts of, in words; "" where they are not."""
+    """A table that an analysis makes. ``adds_up``: what the rows are parts of, in words; "" where they are not.
+
+    ``sentences``: rows are to be read, not compared: their columns ``title``, ``evidence``, ``action`` and
+    ``place`` are set as paragraphs where there is room for no table.
+    """
 
     name: str
     title: str
     columns: tuple[Column, ...]
     adds_up: str = ""
+    sentences: bool = False
 
 
 @dataclass(frozen=True)
