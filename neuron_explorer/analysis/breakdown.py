@@ -99,23 +99,36 @@ def breakdown(trace: Trace, period: str = "auto", selection: Selection | None = 
     windows: list[Window] = []
     busy: dict[int, Intervals] = {}
     for scope in ranks:
-        did = a.activity(trace, [] if scope.main is None else [scope.main.lane])
+        layers, own = layers_of(trace, chosen, scope)
         if scope.main is not None:
-            busy[scope.main.lane] = iv.union(*did.values())
-        layers = [*_device_layers(trace, scope), *_host_layers(trace, chosen, scope, did, executes)]
+            busy[scope.main.lane] = own
         windows += _windows(layers, scope)
     return TimeBreakdown(tuple(windows), chosen, ranks, any(s.devices for s in ranks), executes, busy)
 
 
-def _windows(layers: list[Layer], scope: Scope) -> list[Window]:
-    host = iv.union(*(layer.moments for layer in layers if not layer.of_device))
+def layers_of(trace: Trace, selection: Selection, scope: Scope) -> tuple[list[Layer], Intervals]:
+    """What may explain a moment of a rank, first what comes first; the rest is Python between operators.
+
+    And when the thread that takes the steps did anything.
+    """
+    did = a.activity(trace, [] if scope.main is None else [scope.main.lane])
+    host = _host_layers(trace, selection, scope, did, selection.time.is_execution)
+    return [*_device_layers(trace, scope), *host, _unexplained(host, scope)], iv.union(*did.values())
+
+
+def _unexplained(host: list[Layer], scope: Scope) -> Layer:
+    """Where the host did nothing for long, within each window."""
+    busy = iv.union(*(layer.moments for layer in host))
     edges = np.concatenate([scope.low, scope.high])
-    gaps = iv.NONE
-    if len(edges):
-        gaps = iv.cut(iv.complement(host, int(edges.min()), int(edges.max())), edges)
-    threshold = LONG_GAP_NS if len(host) else 0  # a host that was not seen explains nothing
+    if not len(edges):
+        return Layer("unexplained", iv.NONE)
+    gaps = iv.cut(iv.complement(busy, int(edges.min()), int(edges.max())), edges)
+    threshold = LONG_GAP_NS if len(busy) else 0  # a host that was not seen explains nothing
     long = gaps.stop - gaps.start > threshold
-    layers = [*layers, Layer("unexplained", Intervals(gaps.start[long], gaps.stop[long]))]
+    return Layer("unexplained", Intervals(gaps.start[long], gaps.stop[long]))
+
+
+def _windows(layers: list[Layer], scope: Scope) -> list[Window]:
     whole = scope.high - scope.low
     parts = {name: np.zeros(len(whole), np.int64) for name in PARTS}
     seen, before = iv.NONE, np.zeros(len(whole), np.int64)

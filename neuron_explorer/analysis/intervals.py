@@ -84,7 +84,7 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
     if not len(a) or not len(b):
         return NONE
     # Each start inside the other set begins a common piece; a start of both counts once.
-    from_a, from_b = a.start[_inside(b, a.start)], b.start[_inside(a, b.start)]
+    from_a, from_b = a.start[inside(b, a.start)], b.start[inside(a, b.start)]
     start = np.unique(np.concatenate([from_a, from_b]))
     if not len(start):
         return NONE
@@ -99,7 +99,7 @@ def cut(of: Intervals, borders: np.ndarray) -> Intervals:
     if not len(of) or not len(borders):
         return of
     borders = np.unique(borders)
-    start = np.unique(np.concatenate([of.start, borders[_inside(of, borders)]]))
+    start = np.unique(np.concatenate([of.start, borders[inside(of, borders)]]))
     stop = of.stop[np.searchsorted(of.start, start, "right") - 1]
     following = np.append(borders, FAR)[np.searchsorted(borders, start, "right")]
     return Intervals(start, np.minimum(stop, following))
@@ -119,7 +119,10 @@ def _until(of: Intervals, before: np.ndarray, time: np.ndarray) -> np.ndarray:
     return before[at] - over
 
 
-def _inside(of: Intervals, time: np.ndarray) -> np.ndarray:
+def inside(of: Intervals, time: np.ndarray) -> np.ndarray:
+    """Whether each time is in the set."""
+    if not len(of):
+        return np.zeros(len(time), bool)
     at = np.searchsorted(of.start, time, "right") - 1
     return (at >= 0) & (time < of.stop[np.maximum(at, 0)])
 

@@ -20,7 +20,9 @@ MODULES: Final = (
     "waste",
     "breakdown_tables",
     "steady_tables",
-)
+    "idle_tables",
+    "memory_report",
+)  # fmt: skip
 """Modules of this package that define ``QUESTIONS``, in the order in which they are listed."""
 
 

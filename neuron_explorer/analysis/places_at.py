@@ -1,0 +1,104 @@
+"""Source lines of events by the moment: the next event of some lanes that has a line, or the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from neuron_explorer.analysis.answer import place
+from neuron_explorer.analysis.intervals import stops
+from neuron_explorer.analysis.plain import plain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from neuron_explorer.trace.store import Trace
+
+_KEY: Final = "hash(file, line)"
+_NO_PLACE: Final = 0
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Events by start, ns. ``key``: of their lines, uint64, 0 for none."""
+
+    start: np.ndarray
+    stop: np.ndarray
+    key: np.ndarray
+
+    def next_after(self, time: np.ndarray) -> np.ndarray:
+        """Key of the line of the first event that begins at each time or later; 0 for none."""
+        return self._at(np.searchsorted(self.start, time, "left"))
+
+    def last_before(self, time: np.ndarray) -> np.ndarray:
+        """Key of the line of the last event that began at each time or earlier; 0 for none."""
+        return self._at(np.searchsorted(self.start, time, "right") - 1)
+
+    def over(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Key of the line of the last event that began before ``high`` and was not over at ``low``; 0 for none."""
+        at = np.searchsorted(self.start, high, "left") - 1
+        keys = self._at(at)
+        if not len(self.start):
+            return keys
+        return np.where((at >= 0) & (self.stop[np.maximum(at, 0)] > low), keys, _NO_PLACE)
+
+    def _at(self, position: np.ndarray) -> np.ndarray:
+        if not len(self.start):
+            return np.zeros(len(position), np.uint64)
+        there = (position >= 0) & (position < len(self.start))
+        return np.where(there, self.key[np.clip(position, 0, len(self.start) - 1)], np.uint64(_NO_PLACE))
+
+
+def marks(trace: Trace, lanes: Iterable[int], what: str = "TRUE", *, placed: bool = True) -> Marks:
+    """The events of the lanes that the SQL condition ``what`` picks. ``placed``: only those with a line."""
+    numbers = ", ".join(str(int(n)) for n in sorted(set(lanes)))
+    condition = f"({what}) AND file IS NOT NULL" if placed else f"({what})"
+    return _marks(
+        trace.sql_arrow(
+            f'SELECT "start", duration, CASE WHEN file IS NULL THEN 0::UBIGINT ELSE {_KEY} END AS key '
+            f"FROM events WHERE lane IN ({numbers or 'NULL'}) AND {condition}"
+        )
+    )
+
+
+def launched_from(trace: Trace, lanes: Iterable[int], what: str) -> Marks:
+    """Executions on streams with the line of what launched them: their own, else that of the event that
+    they name (``correlation``)."""
+    numbers = ", ".join(str(int(n)) for n in sorted(set(lanes))) or "NULL"
+    here = f"lane IN ({numbers}) AND ({what})"
+    return _marks(
+        trace.sql_arrow(
+            f"WITH runs AS (SELECT \"start\", duration, file, line, correlation FROM events WHERE {here}), "
+            "wanted AS (SELECT DISTINCT correlation AS id FROM runs WHERE file IS NULL AND correlation >= 0), "
+            f"launchers AS (SELECT id, any_value({_KEY}) AS key FROM events "
+            "WHERE file IS NOT NULL AND id IN (SELECT id FROM wanted) GROUP BY id) "
+            "SELECT runs.start, runs.duration, "
+            "CASE WHEN runs.file IS NOT NULL THEN hash(runs.file, runs.line) ELSE coalesce(key, 0) END::UBIGINT AS key "
+            "FROM runs LEFT JOIN launchers ON runs.file IS NULL AND launchers.id = runs.correlation"
+        )
+    )
+
+
+def _marks(table: pa.Table) -> Marks:
+    start, key = table.column("start").to_numpy(), table.column("key").to_numpy()
+    stop = stops(start, table.column("duration").to_numpy())
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+        start, stop, key = start[order], stop[order], key[order]
+    return Marks(start, stop, key.astype(np.uint64))
+
+
+def place_names(trace: Trace) -> dict[int, str]:
+    """Every line of the trace's events by its key, safe to print; the key 0 is no line."""
+    rows = trace.sql_arrow(
+        f"SELECT {_KEY} AS key, any_value(file) AS file, any_value(line) AS line FROM events "
+        "WHERE file IS NOT NULL GROUP BY 1"
+    ).to_pydict()
+    names = {
+        key: plain(place(file, line), 400)
+        for key, file, line in zip(rows["key"], rows["file"], rows["line"], strict=True)
+    }
+    return names | {_NO_PLACE: ""}
