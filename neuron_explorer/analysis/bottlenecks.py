@@ -7,14 +7,26 @@ with several of them the shares may add up to more than the whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from neuron_explorer.analysis.cells import Cells
 from neuron_explorer.analysis.kernels import STARTS, Kernel, kernel_of
 from neuron_explorer.analysis.modules import ancestors, module_pattern, wildcard
-from neuron_explorer.analysis.selection import ENGINE_CALLS, WORK_KINDS, Selection, kinds_sql, select
-from neuron_explorer.trace.schema import PHASES
+from neuron_explorer.analysis.rolled import (
+    LINE_KINDS,
+    MOST_MODULES,
+    TOTAL_KINDS,
+    Rolled,
+    cells_of,
+    ordered,
+    rolled,
+    shape_cells_of,
+)
+from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, select
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -22,31 +34,10 @@ if TYPE_CHECKING:
 LIMIT: Final = 5_000
 """Rows of a table; the rest is summed in ``Table.rest_*``."""
 
-LINE_KINDS: Final = (*WORK_KINDS, "data_wait")
-"""Kinds whose self time is a line's own: operators, and waiting for data."""
-_TOTAL_KINDS: Final = (*LINE_KINDS, "range")
-
-_SELF = 'CAST(coalesce(sum("self") FILTER ("self" >= 0), 0) AS BIGINT)'
-_OPS: Final = tuple(kind for kind in WORK_KINDS if kind != "autograd")
-_IS_OP: Final = f"({kinds_sql(_OPS)} AND NOT {ENGINE_CALLS})"
-LAUNCHES: Final = f"count(*) FILTER ({_IS_OP} AND (parent < 0 OR caller IS NOT NULL))"
-"""Number of operators that no operator called; over ``WITH_CALLERS``."""
-WITH_CALLERS: Final = (
-    f"events LEFT JOIN (SELECT DISTINCT id AS caller FROM events WHERE NOT {_IS_OP}) AS callers "
-    "ON events.parent = callers.caller"
-)
-"""Events, each with its caller where that is not an operator (a range, a backward node)."""
+LAUNCHES: Final = "count(*) FILTER (top_level)"
+"""SQL: number of operators that no operator called."""
 # A fallback inside an operator has the operator's name: it is the same call.
-_CALL: Final = "(kind <> 'fallback' OR parent < 0 OR caller IS NOT NULL)"
-_CALLS: Final = f"count(*) FILTER ({_CALL})"
-_KERNEL: Final = f"min(detail) FILTER (kind = 'op' AND starts_with(detail, '{STARTS}')) AS kernel"
-# The phase of most events. `mode` breaks a tie by chance, so the same trace would answer differently.
-_PHASE_COUNTS: Final = {phase: f"count(*) FILTER (phase = '{phase}')" for phase in PHASES}
-_PHASE: Final = (
-    f"CASE greatest({', '.join(_PHASE_COUNTS.values())}) WHEN 0 THEN NULL "
-    + " ".join(f"WHEN {count} THEN '{phase}'" for phase, count in _PHASE_COUNTS.items())
-    + " END"
-)
+_CALL: Final = "(kind <> 'fallback' OR top_level)"
 
 
 @dataclass(frozen=True)
@@ -105,14 +96,7 @@ class Table:
 def by_op(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection: Selection | None = None) -> Table:
     """A row per operator."""
     sel = selection or select(trace, period)
-    sql = (
-        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, {LAUNCHES} AS launches, "
-        f"median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
-        f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase, "
-        f"list(DISTINCT module)[1:4096] AS modules, {_KERNEL} "
-        f"FROM {WITH_CALLERS} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name"
-    )
-    return _table(trace, "op", sel, sql, limit, lambda r: r["name"] or "")
+    return _by_op(trace, "op", sel, cells_of(trace, sel), ("name",), limit, kernels=True)
 
 
 def by_op_and_shape(
@@ -120,17 +104,33 @@ def by_op_and_shape(
 ) -> Table:
     """A row per operator, shapes and dtypes of its arguments."""
     sel = selection or select(trace, period)
-    sql = (
-        f"SELECT name, shapes, dtypes, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, "
-        f"{LAUNCHES} AS launches, median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
-        f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase, "
-        f"list(DISTINCT module)[1:4096] AS modules, {_KERNEL} "
-        f"FROM {WITH_CALLERS} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY name, shapes, dtypes"
-    )
-    return _table(
-        trace, "op_shape", sel, sql, limit,
-        lambda r: "\x1f".join((r["name"] or "", r["shapes"] or "", r["dtypes"] or "")),
-    )  # fmt: skip
+    cells = shape_cells_of(trace, sel)
+    return _by_op(trace, "op_shape", sel, cells, ("name", "shapes", "dtypes"), limit, kernels=True)
+
+
+def _by_op(
+    trace: Trace, by: str, sel: Selection, cells: Cells, keys: tuple[str, ...], limit: int, *,
+    kinds: tuple[str, ...] = WORK_KINDS, place: tuple[str, int] | None = None, kernels: bool = False,
+) -> Table:  # fmt: skip
+    call = ~cells.where("kind", ("fallback",)) | cells.numbers["top_level"].astype(bool)
+    picked = cells.where("kind", kinds)
+    if place is not None:
+        picked &= cells.where("file", (place[0],)) & (cells.numbers["line"] == place[1])
+    groups = rolled(cells, picked, [cells.codes(key) for key in keys], timed=call, called=call)
+    chosen = groups.largest(limit, np.ones(len(groups), bool))
+    modules = groups.texts("module", chosen)
+    where = f"{sel.where} AND {kinds_sql(kinds)}" + (" AND file = ? AND line = ?" if place is not None else "")
+    medians = _by_key(trace, f"median(duration) FILTER (duration >= 0 AND {_CALL})", where, keys, place or ())
+    named = f"kind = 'op' AND starts_with(detail, '{STARTS}')"
+    texts = _by_key(trace, "min(detail)", f"{sel.where} AND {named}", keys) if kernels else {}
+    rows = []
+    for at in chosen:
+        key = tuple(cells.text(name, groups.first[at]) for name in keys)
+        rows.append(
+            groups.row(at) | dict(zip(keys, key, strict=True))
+            | {"median_ns": medians.get(key), "kernel": texts.get(key), "modules": modules.get(at, ())[:MOST_MODULES]}
+        )  # fmt: skip
+    return _table(trace, by, sel, rows, groups, len(groups), limit, lambda r: "\x1f".join(r[n] or "" for n in keys))
 
 
 def by_line(
@@ -147,24 +147,62 @@ def by_line(
     reason (``attribution``), so that nothing is lost. ``file``: the lines of one file.
     """
     sel = selection or select(trace, period)
-    where, params = ("", ()) if file is None else (" AND file = ?", (file,))
-    sql = f"{_line_sql(sel, where)} HAVING calls > 0"
-    return _table(trace, "line", sel, sql, limit, lambda r: f"{r['file']}:{r['line']}" if r["file"] else "", params)
+    cells = cells_of(trace, sel)
+    groups = _lines(cells, cells.where("file", (file,)) if file is not None else None)
+    possible = groups.calls > 0
+    chosen = groups.largest(limit, possible)
+    medians = _line_medians(trace, sel, file)
+    modules, functions = groups.texts("module", chosen), groups.texts("function", chosen)
+    rows = []
+    for at in chosen:
+        cell = groups.first[at]
+        path = cells.text("file", cell)
+        line = -1 if path is None else int(cells.numbers["line"][cell])
+        why = (cells.text("attribution", cell) or "") if path is None else ""
+        rows.append(
+            groups.row(at)
+            | {"file": path, "line": line, "attribution": why, "function": functions.get(at, [None])[0],
+               "median_ns": medians.get((path, line, why)), "modules": modules.get(at, ())[:MOST_MODULES]}
+        )  # fmt: skip
+    return _table(
+        trace, "line", sel, rows, groups, int(possible.sum()), limit,
+        lambda r: f"{r['file']}:{r['line']}" if r["file"] else "", possible,
+    )  # fmt: skip
 
 
-def _line_sql(sel: Selection, where: str = "") -> str:
-    own = kinds_sql(LINE_KINDS)
-    return (
+def _lines(cells: Cells, more: np.ndarray | None = None) -> Rolled:
+    """The cells by line, and by the reason where there is no line."""
+    picked = cells.where("kind", TOTAL_KINDS)
+    if more is not None:
+        picked &= more
+    file = cells.codes("file")
+    reasons = cells.texts["attribution"][1]
+    merged = np.array([*(-1 if not text else code for code, text in enumerate(reasons)), -1])  # "" is none
+    line = np.where(file >= 0, cells.numbers["line"], -1)
+    reason = np.where(file >= 0, -1, merged[cells.codes("attribution")])
+    own = cells.where("kind", LINE_KINDS)
+    outermost = cells.numbers["outermost_on_line"].astype(bool)
+    return rolled(cells, picked, [file, line, reason], own=own, timed=outermost, called=own)
+
+
+def _line_medians(trace: Trace, sel: Selection, file: str | None) -> dict[tuple[Any, ...], float]:
+    found = trace.sql_arrow(
         "SELECT file, CASE WHEN file IS NULL THEN -1 ELSE line END AS line, "
         "CASE WHEN file IS NULL THEN coalesce(attribution, '') ELSE '' END AS attribution, "
-        f'CAST(coalesce(sum("self") FILTER ("self" >= 0 AND {own}), 0) AS BIGINT) AS self_ns, '
-        "CAST(coalesce(sum(duration) FILTER (duration >= 0 AND outermost_on_line), 0) AS BIGINT) AS total_ns, "
-        f"count(*) FILTER ({own}) AS calls, {LAUNCHES} AS launches, "
-        "median(duration) FILTER (duration >= 0 AND outermost_on_line) AS median_ns, "
-        f"count(*) FILTER (duration < 0 AND {own}) AS without_end, {_PHASE} AS phase, "
-        "min(function) AS function, list(DISTINCT module)[1:4096] AS modules "
-        f"FROM {WITH_CALLERS} WHERE {sel.where} AND {kinds_sql(_TOTAL_KINDS)}{where} GROUP BY 1, 2, 3"
-    )
+        f"median(duration) AS m FROM events WHERE {sel.where} AND {kinds_sql(TOTAL_KINDS)} AND duration >= 0 "
+        f"AND outermost_on_line{' AND file = ?' if file is not None else ''} GROUP BY 1, 2, 3",
+        () if file is None else (file,),
+    ).to_pydict()
+    return dict(zip(zip(found["file"], found["line"], found["attribution"], strict=True), found["m"], strict=True))
+
+
+def _by_key(
+    trace: Trace, figure: str, where: str, keys: tuple[str, ...], params: tuple[Any, ...] = ()
+) -> dict[tuple[Any, ...], Any]:
+    found = trace.sql_arrow(
+        f"SELECT {', '.join(keys)}, {figure} AS figure FROM events WHERE {where} GROUP BY {', '.join(keys)}", params
+    ).to_pydict()
+    return dict(zip(zip(*(found[key] for key in keys), strict=True), found["figure"], strict=True))
 
 
 @dataclass(frozen=True)
@@ -181,27 +219,34 @@ class FileRow:
 def by_file(trace: Trace, period: str = "auto", *, selection: Selection | None = None) -> tuple[FileRow, ...]:
     """A row per source file, by self time. Total times of lines do not add up, so there is none."""
     sel = selection or select(trace, period)
-    rows = trace.sql_arrow(
-        f"SELECT file, CAST(sum(self_ns) AS BIGINT) AS self_ns, CAST(sum(launches) AS BIGINT) AS launches, "
-        f"count(*) AS lines FROM ({_line_sql(sel, ' AND file IS NOT NULL')} HAVING calls > 0) "
-        f"GROUP BY file ORDER BY self_ns DESC, file LIMIT {LIMIT}"
-    ).to_pylist()
-    whole = sel.whole_ns
-    return tuple(FileRow(**r, share=r["self_ns"] / whole if whole > 0 else 0.0) for r in rows)
+    cells = cells_of(trace, sel)
+    lines = _lines(cells, cells.codes("file") >= 0)
+    files: dict[str, list[int]] = {}
+    for at in np.flatnonzero(lines.calls > 0).tolist():
+        _add_line(files, cells.text("file", lines.first[at]) or "", int(lines.self_ns[at]), int(lines.launches[at]))
+    return _files(files, sel)
 
 
 def files_of(table: Table) -> tuple[FileRow, ...] | None:
     """The same out of the rows by line, without asking the trace again; None where not all of them are there."""
     if table.total_rows > len(table.rows):
         return None
-    sums: dict[str, list[int]] = {}
+    files: dict[str, list[int]] = {}
     for row in table.rows:
         if row.file:
-            entry = sums.setdefault(row.file, [0, 0, 0])
-            for at, value in enumerate((row.self_ns, row.launches, 1)):
-                entry[at] += value
-    whole = table.selection.whole_ns
-    ordered = sorted(sums.items(), key=lambda item: (-item[1][0], item[0]))
+            _add_line(files, row.file, row.self_ns, row.launches)
+    return _files(files, table.selection)
+
+
+def _add_line(files: dict[str, list[int]], file: str, self_ns: int, launches: int) -> None:
+    entry = files.setdefault(file, [0, 0, 0])
+    for at, value in enumerate((self_ns, launches, 1)):
+        entry[at] += value
+
+
+def _files(files: dict[str, list[int]], selection: Selection) -> tuple[FileRow, ...]:
+    whole = selection.whole_ns
+    ordered = sorted(files.items(), key=lambda item: (-item[1][0], item[0]))
     return tuple(
         FileRow(file, self_ns, launches, lines, self_ns / whole if whole > 0 else 0.0)
         for file, (self_ns, launches, lines) in ordered[:LIMIT]
@@ -213,14 +258,9 @@ def ops_on_line(
 ) -> Table:
     """A row per operator that ran for one source line."""
     sel = selection or select(trace, period)
-    sql = (
-        f"SELECT name, {_SELF} AS self_ns, {_total()} AS total_ns, {_CALLS} AS calls, {LAUNCHES} AS launches, "
-        f"median(duration) FILTER (duration >= 0 AND {_CALL}) AS median_ns, "
-        f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase, "
-        "list(DISTINCT module)[1:4096] AS modules "
-        f"FROM {WITH_CALLERS} WHERE {sel.where} AND {kinds_sql(LINE_KINDS)} AND file = ? AND line = ? GROUP BY name"
+    return _by_op(
+        trace, "op_on_line", sel, cells_of(trace, sel), ("name",), limit, kinds=LINE_KINDS, place=(file, line)
     )
-    return _table(trace, "op_on_line", sel, sql, limit, lambda r: r["name"] or "", (file, line))
 
 
 def by_module(
@@ -236,14 +276,14 @@ def by_module(
     ``merge``: layers that differ only in a number are one row (``layers.*.mlp``).
     """
     sel = selection or select(trace, period)
-    groups = trace.sql_arrow(
-        f"SELECT coalesce(module, '') AS module, {_SELF} AS self_ns, count(*) AS calls, {LAUNCHES} AS launches, "
-        f"count(*) FILTER (duration < 0) AS without_end, {_PHASE} AS phase "
-        f"FROM {WITH_CALLERS} WHERE {sel.where} AND {kinds_sql(WORK_KINDS)} GROUP BY 1"
-    ).to_pylist()
+    cells = cells_of(trace, sel)
+    codes, texts = cells.texts["module"]
+    unnamed = texts.index("") if "" in texts else -1
+    by_path = rolled(cells, cells.where("kind", WORK_KINDS), [np.where(codes < 0, unnamed, codes)])
+    groups = [by_path.row(at) | {"module": cells.text("module", by_path.first[at]) or ""} for at in range(len(by_path))]
     own: dict[str, dict[str, Any]] = {}
     totals: dict[str, int] = {}
-    for group in groups:
+    for group in sorted(groups, key=lambda g: g["module"]):
         path = wildcard(group["module"]) if merge else group["module"]
         row = own.setdefault(
             path, {"self_ns": 0, "calls": 0, "launches": 0, "without_end": 0, "phase": group["phase"], "top": -1}
@@ -266,22 +306,13 @@ def by_module(
     return Table("module", rows, len(own), self_ns, rest, sel, _notes(trace, sel))
 
 
-def _total() -> str:
-    return f"CAST(coalesce(sum(duration) FILTER (duration >= 0 AND {_CALL}), 0) AS BIGINT)"
-
-
 def _table(
-    trace: Trace, by: str, sel: Selection, sql: str, limit: int, key: Any, params: tuple[Any, ...] = ()
-) -> Table:
-    ordered = trace.sql_arrow(
-        f"WITH t AS ({sql}) SELECT *, count(*) OVER () AS all_rows, "
-        "CAST(sum(self_ns) OVER () AS BIGINT) AS all_self FROM t "
-        f"ORDER BY self_ns DESC, total_ns DESC LIMIT {int(limit)}",
-        params,
-    ).to_pylist()
+    trace: Trace, by: str, sel: Selection, rows: list[dict[str, Any]], groups: Rolled, number: int, limit: int,
+    key: Callable[[dict[str, Any]], str], possible: np.ndarray | None = None,
+) -> Table:  # fmt: skip
     code = SourceLines(trace)
-    rows = []
-    for r in ordered:
+    shown = []
+    for r in ordered(rows, limit, lambda r: (key(r), r.get("attribution") or "")):
         extra = {
             "name": r.get("name") or "",
             "shapes": r.get("shapes") or "",
@@ -295,12 +326,9 @@ def _table(
         }
         if extra["file"]:
             extra["code"] = code.line(extra["file"], extra["line"]) or ""
-        rows.append(_row(key(r), r, sel, **extra))
-    rows.sort(key=lambda row: (-row.self_ns, -row.total_ns, row.key, row.attribution))
-    all_self = ordered[0]["all_self"] if ordered else 0
-    total_rows = ordered[0]["all_rows"] if ordered else 0
-    rest = all_self - sum(row.self_ns for row in rows)
-    return Table(by, tuple(rows), total_rows, all_self, rest, sel, _notes(trace, sel))
+        shown.append(_row(key(r), r, sel, **extra))
+    whole = sum((groups.self_ns if possible is None else groups.self_ns[possible]).tolist())
+    return Table(by, tuple(shown), number, whole, whole - sum(r.self_ns for r in shown), sel, _notes(trace, sel))
 
 
 def _row(key: str, r: Mapping[str, Any], sel: Selection, **extra: Any) -> Row:

@@ -11,13 +11,19 @@ the step; Python between operators has neither and is left out. Of several ranks
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from neuron_explorer.analysis.cells import cells, groups, sums
 from neuron_explorer.analysis.compile_time import compile_time
 from neuron_explorer.analysis.filters import HOST
-from neuron_explorer.analysis.selection import ENGINE_CALLS, WORK_KINDS, Selection, kinds_sql, lanes, select
+from neuron_explorer.analysis.intervals import merged, subtract, union
+from neuron_explorer.analysis.marks import kinds_of
+from neuron_explorer.analysis.rolled import COMPILE_KINDS, LINE_KINDS, cells_of, main_waits
+from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, lanes, select
+from neuron_explorer.trace.schema import ENGINE_PREFIX
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -41,11 +47,7 @@ _PARTS: Final = (
 )
 PART_LABELS: Final = {key: label for key, label, _ in _PARTS}
 
-_COMPILE_KINDS: Final = ("compile", "recompile")
-_EXPLAINING: Final = (*WORK_KINDS, "data_wait", *_COMPILE_KINDS)
-
-_PHASE: Final = f"CASE WHEN {ENGINE_CALLS} THEN 'backward' ELSE coalesce(phase, 'other') END"
-_DEVICE: Final = f"coalesce(device, '{HOST}')"
+_EXPLAINING: Final = (*LINE_KINDS, *COMPILE_KINDS)
 
 Interval = tuple[int, int]
 
@@ -92,22 +94,15 @@ def time_by_phase(trace: Trace, period: str = "auto", selection: Selection | Non
     if len(ranks) > 1:
         return _together(sel, [each for rank in ranks for each in _of_rank(trace, sel, rank)])
     lane = -1 if sel.main_lane is None else int(sel.main_lane)
-    on_main = f"lane = {lane}" + (f" AND {sel.steps_sql}" if sel.steps_sql else "")
-    rows = trace.sql_arrow(
-        f'SELECT kind, {_PHASE} AS phase, {_DEVICE} AS device, CAST(sum(greatest("self", 0)) AS BIGINT) AS ns, '
-        f"count(*) AS n FROM events WHERE {on_main} AND {kinds_sql(_EXPLAINING)} GROUP BY ALL"
-    ).to_pylist()
     ns: dict[str, int] = {}
     events: dict[str, int] = {}
     waiting = _part(sel, "data_wait", "other")
-    for row in rows:
-        key = _part(sel, _key(row["kind"], row["phase"]), row["phase"], row["device"])
-        ns[key] = ns.get(key, 0) + row["ns"]
-        events[key] = events.get(key, 0) + row["n"]
-    for row in _inside_data_wait(trace, on_main):
-        key = _part(sel, _key(row["kind"], row["phase"]), row["phase"], row["device"])
-        ns[key] = ns.get(key, 0) - row["ns"]
-        ns[waiting] = ns.get(waiting, 0) + row["ns"]
+    for row in _main_thread(trace, sel):
+        key = _part(sel, _key(row.kind, row.phase), row.phase, row.device)
+        events[key] = events.get(key, 0) + row.events
+        # A loader without workers runs operators: that is waiting, too.
+        key = waiting if row.waiting and row.kind in WORK_KINDS else key
+        ns[key] = ns.get(key, 0) + row.ns
     compiled = compile_time(trace, sel, lane)
     if compiled.compilations:
         compiling = _part(sel, "compile", "other")
@@ -136,7 +131,7 @@ def time_by_phase(trace: Trace, period: str = "auto", selection: Selection | Non
     rest = "left_out" if sel.parts_sql else "python"
     ns[rest] = ns.get(rest, 0) + left
     parts = tuple(
-        Part(key, label, category, ns[key], events.get(key, 0))
+        Part(key, label, category, ns.get(key, 0), events.get(key, 0))
         for key, label, category in _PARTS
         if ns.get(key, 0) > 0 or events.get(key, 0) > 0
     )
@@ -180,7 +175,7 @@ def _part(sel: Selection, key: str, phase: str, device: str = HOST) -> str:
 def _key(kind: str, phase: str) -> str:
     if kind in ("copy", "sync", "collective", "fallback", "data_wait"):
         return kind
-    if kind in _COMPILE_KINDS:
+    if kind in COMPILE_KINDS:
         return "compile"
     return phase if phase in ("forward", "backward", "recompute", "optimizer") else "other"
 
@@ -195,101 +190,97 @@ def _scaled(ns: dict[str, int], whole: int) -> dict[str, int]:
     return scaled
 
 
-def _inside_data_wait(trace: Trace, on_main: str) -> list[dict[str, Any]]:
-    """Operator time inside data waits (a loader without workers), by kind, phase and device: it is waiting, too."""
-    rows: list[dict[str, Any]] = trace.sql_arrow(
-        "SELECT e.kind AS kind, e.phase AS phase, e.device AS device, "
-        'CAST(sum(greatest(e."self", 0)) AS BIGINT) AS ns '
-        f'FROM (SELECT "start", kind, {_PHASE} AS phase, {_DEVICE} AS device, "self" FROM events '
-        f"WHERE {on_main} AND {kinds_sql(WORK_KINDS)}) e "
-        f"ASOF JOIN (SELECT \"start\", duration FROM events WHERE {on_main} AND kind = 'data_wait' "
-        'AND duration >= 0) w ON e."start" >= w."start" '
-        'WHERE e."start" < w."start" + w.duration GROUP BY ALL'
-    ).to_pylist()
-    return rows
+@dataclass(frozen=True)
+class _Sum:
+    kind: str
+    phase: str
+    device: str
+    waiting: bool
+    ns: int
+    events: int
+
+
+def _main_thread(trace: Trace, sel: Selection) -> list[_Sum]:
+    """Self time of the main thread in the steps, whatever the filters of phase and device leave out."""
+    if sel.main_lane is None:
+        return []
+    if sel.parts_sql:
+        where = f"lane = {int(sel.main_lane)}" + (f" AND {sel.steps_sql}" if sel.steps_sql else "")
+        keys = ("kind", "name", "phase", "device")
+        source = cells(trace, f"{where} AND {kinds_sql(_EXPLAINING)}", keys, main_waits(trace, sel))
+        picked = np.ones(len(source), bool)
+    else:
+        source = cells_of(trace, sel)
+        picked = source.where("kind", _EXPLAINING) & (source.numbers["lane"] == sel.main_lane)
+    engine = np.array([*(name.startswith(ENGINE_PREFIX) for name in source.texts["name"][1]), False])
+    by_engine = engine[source.codes("name")]
+    keyed = [source.codes("kind"), source.codes("phase"), by_engine, source.waiting]
+    if "device" in source.texts:
+        keyed.append(source.codes("device"))
+    member = np.flatnonzero(picked)
+    group, first = groups([key[member] for key in keyed], len(member))
+    ns, number = (sums(group, len(first), values[member]).tolist() for values in (source.self_ns, source.events))
+    return [
+        _Sum(
+            source.text("kind", cell) or "",
+            "backward" if by_engine[cell] else source.text("phase", cell) or "other",
+            (source.text("device", cell) if "device" in source.texts else None) or HOST,
+            bool(source.waiting[cell]), ns[at], number[at],
+        )
+        for at, cell in enumerate(member[first].tolist())
+    ]  # fmt: skip
 
 
 def _beside(
     trace: Trace, sel: Selection, lane: int, compiling: list[Interval]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """What went on while the main thread ran no operator and compiled nothing: ns and events by part."""
-    other_lanes = [x for x in sel.host_lanes if x != lane]
-    picked = f" AND {sel.steps_sql}" if sel.steps_sql else ""
-    backward: list[Interval] = []
-    if other_lanes:
-        backward = _intervals(
-            trace,
-            f"lane IN ({', '.join(map(str, other_lanes))}) AND kind = 'autograd'{picked} AND duration > 0",
-        )
-    collector_lanes = [
-        int(x["lane"]) for x in lanes(trace.metadata) if x.get("kind") == "gc" and sel.owns(x)
-    ]
-    places = [*collector_lanes, lane]
-    collector = _intervals(trace, f"lane IN ({', '.join(map(str, places))}) AND kind = 'gc'{picked} AND duration > 0")
-    if not backward and not collector:
+    collectors = [lane, *(int(x["lane"]) for x in lanes(trace.metadata) if x.get("kind") == "gc" and sel.owns(x))]
+    others = [x for x in sel.host_lanes if x != lane]
+    present = kinds_of(trace)
+    if "gc" not in present and not ("autograd" in present and others):
         return {}, {}
-    busy = _union(
-        _intervals(trace, f"lane = {lane} AND {kinds_sql(_EXPLAINING)}{picked} AND duration > 0 AND depth = 0")
-        + _intervals(
-            trace,
-            f"lane = {lane} AND {kinds_sql(_EXPLAINING)}{picked} AND duration > 0 AND depth > 0 "
-            f"AND parent IN (SELECT id FROM events WHERE lane = {lane} AND kind = 'range')",
+    collecting = f"kind = 'gc' AND lane IN ({', '.join(map(str, collectors))})"
+    backward = f"kind = 'autograd' AND lane IN ({', '.join(map(str, others)) or 'NULL'})"
+    picked = f"{sel.steps_sql} AND " if sel.steps_sql else ""
+    table = trace.sql_arrow(
+        'SELECT "start", "start" + duration AS stop, '
+        f"CASE WHEN {collecting} THEN 1 WHEN {backward} THEN 2 ELSE 0 END AS what FROM events "
+        f"WHERE {picked}duration > 0 AND ({collecting} OR {backward} OR "
+        f"(lane = {lane} AND depth = 0 AND {kinds_sql(_EXPLAINING)}))"
+    )
+    what = table.column("what").to_numpy()
+    starts, stops = table.column("start").to_numpy(), table.column("stop").to_numpy()
+    own, collector, nodes = (merged(starts[what == n], stops[what == n]) for n in (0, 1, 2))
+    counts = {"gc": int((what == 1).sum()), "backward": int((what == 2).sum())}
+    if not any(counts.values()):
+        return {}, {}
+    edges = np.array(compiling, np.int64).reshape(-1, 2)
+    parts = [own, merged(edges[:, 0], edges[:, 1])]
+    if "range" in present:
+        inside = trace.sql_arrow(
+            f'SELECT "start", "start" + duration AS stop FROM events WHERE {picked}lane = {lane} AND duration > 0 '
+            f"AND depth > 0 AND {kinds_sql(_EXPLAINING)} "
+            f"AND parent IN (SELECT id FROM events WHERE lane = {lane} AND kind = 'range')"
         )
-        + compiling
-    )
-    free_collector = _subtract(_union(collector), busy)
-    free_backward = _subtract(_subtract(_union(backward), busy), free_collector)
-    return (
-        {"gc": _length(free_collector), "backward": _length(free_backward)},
-        {"gc": len(collector), "backward": len(backward)},
-    )
+        parts.append(merged(inside.column(0).to_numpy(), inside.column(1).to_numpy()))
+    busy = union(*parts)
+    free = {"gc": subtract(collector, busy).length, "backward": subtract(nodes, union(busy, collector)).length}
+    return free, counts
 
 
-def _intervals(trace: Trace, where: str) -> list[Interval]:
-    table = trace.sql_arrow(f'SELECT "start", "start" + duration AS stop FROM events WHERE {where}')
-    return list(zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True))
-
-
-def _union(intervals: Iterable[Interval]) -> list[Interval]:
-    merged: list[Interval] = []
-    for start, stop in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], stop))
-        else:
-            merged.append((start, stop))
-    return merged
-
-
-def _subtract(a: list[Interval], b: list[Interval]) -> list[Interval]:
-    """The part of ``a`` outside ``b``; both sorted and disjoint."""
-    result: list[Interval] = []
-    index = 0
-    for start, stop in a:
-        while index < len(b) and b[index][1] <= start:
-            index += 1
-        at, scan = start, index
-        while scan < len(b) and b[scan][0] < stop:
-            if b[scan][0] > at:
-                result.append((at, b[scan][0]))
-            at = max(at, b[scan][1])
-            scan += 1
-        if at < stop:
-            result.append((at, stop))
-    return result
-
-
-def _length(intervals: list[Interval]) -> int:
-    return sum(stop - start for start, stop in intervals)
+def _length(found: list[Interval]) -> int:
+    return sum(stop - start for start, stop in found)
 
 
 def _elsewhere(trace: Trace, sel: Selection, lane: int) -> tuple[int, tuple[int, int]]:
     """Operator time beside the main thread, and (ns, events) outside any step."""
+    source = cells_of(trace, sel)
+    others = np.flatnonzero(source.where("kind", WORK_KINDS) & (source.numbers["lane"] != lane))
+    beside = sums(np.zeros(len(others), np.int64), 1, source.self_ns[others])
     row = trace.sql_arrow(
-        'SELECT CAST(coalesce(sum(greatest("self", 0)) FILTER (lane <> '
-        f"{lane} AND ({sel.where})), 0) AS BIGINT) AS beside, "
-        'CAST(coalesce(sum(greatest("self", 0)) FILTER (step < 0), 0) AS BIGINT) AS outside, '
-        "count(*) FILTER (step < 0) AS n "
-        f"FROM events WHERE {kinds_sql(WORK_KINDS)} AND lane IN "
+        'SELECT CAST(coalesce(sum(greatest("self", 0)), 0) AS BIGINT) AS outside, count(*) AS n '
+        f"FROM events WHERE step < 0 AND {kinds_sql(WORK_KINDS)} AND lane IN "
         f"({', '.join(map(str, sel.host_lanes)) or 'NULL'})" + (f" AND {sel.parts_sql}" if sel.parts_sql else "")
     ).to_pylist()[0]
-    return row["beside"], (row["outside"], row["n"])
+    return int(beside[0]), (row["outside"], row["n"])

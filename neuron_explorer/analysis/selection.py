@@ -10,11 +10,15 @@ device do not: shares stay shares of the time of the steps, so that one phase an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from neuron_explorer.analysis.filters import HOST, NO_FILTER, PERIODS, Filter, is_device, ordered, step_range
+from neuron_explorer.analysis.kept import kept
+from neuron_explorer.analysis.marks import Marks, step_rows
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.trace.schema import PHASES
 
@@ -152,11 +156,35 @@ def _places_sql(places: tuple[tuple[int, int | None], ...], ranks: int) -> str:
     return f"({' OR '.join(each)})"
 
 
+def of_processes(marks: Marks, places: Iterable[tuple[int, int | None]], ranks: int) -> np.ndarray:
+    """The rows of these processes (rank, id). With one rank that says nothing: old traces do not tell it."""
+    found = np.zeros(len(marks), bool)
+    for rank, pid in places:
+        mine = np.ones(len(marks), bool) if pid is None else marks.process == pid
+        found |= mine & (marks.rank == rank) if ranks > 1 else mine
+    return found
+
+
+def picked_steps(marks: Marks, selection: Selection) -> np.ndarray:
+    """The rows inside the steps of the selection, as its ``steps_sql`` picks them."""
+    if selection.period == "steady":
+        return np.array([period == "steady" for period in marks.period], bool)
+    between = step_range(selection.chosen.period) if selection.period == "range" else None
+    if between is None:
+        return np.ones(len(marks), bool)
+    picked: np.ndarray = (marks.step >= between[0]) & (marks.step <= between[1])
+    return picked
+
+
 def _busy_lanes(trace: Trace) -> dict[int, int]:
     """Lanes with operators or data waits, and how many."""
-    query = f"SELECT lane, count(*) AS n FROM events WHERE {kinds_sql((*WORK_KINDS, 'data_wait'))} GROUP BY lane"
-    found = trace.sql_arrow(query).to_pydict()
-    return dict(zip(found["lane"], found["n"], strict=True))
+
+    def make() -> dict[int, int]:
+        query = f"SELECT lane, count(*) AS n FROM events WHERE {kinds_sql((*WORK_KINDS, 'data_wait'))} GROUP BY lane"
+        found = trace.sql_arrow(query).to_pydict()
+        return dict(zip(found["lane"], found["n"], strict=True))
+
+    return kept(trace, "busy lanes", make)
 
 
 def _main_lane(trace: Trace, host_lanes: tuple[int, ...], busy: Mapping[int, int]) -> int | None:
@@ -199,10 +227,12 @@ def select(trace: Trace, period: str | Filter = "auto") -> Selection:
         "all", f"lane IN ({_ints(host)})" + (f" AND {parts}" if parts else ""), 0, 0, "run time", "",
         places[0][1], _main_lane(trace, host, busy), host, (), time_kind(trace.metadata), "", parts, places, chosen,
     )  # fmt: skip
-    steps = trace.sql_arrow(
-        f"SELECT step, duration, period FROM events WHERE kind = 'step' AND duration >= 0 "
-        f'AND {_places_sql(own, len(mains))} ORDER BY "start"'
-    ).to_pylist()
+    marks = step_rows(trace)
+    marks = marks.only((marks.duration >= 0) & of_processes(marks, own, len(mains)))
+    steps = [
+        {"step": step, "duration": duration, "period": each}
+        for step, duration, each in zip(marks.step.tolist(), marks.duration.tolist(), marks.period, strict=True)
+    ]
     if between is not None:
         found = _range(base, between, steps)
     elif chosen.period != "all" and any(s["period"] == "steady" for s in steps):

@@ -7,7 +7,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from neuron_explorer.analysis.filters import Filter
-from neuron_explorer.analysis.selection import main_processes, time_kind
+from neuron_explorer.analysis.marks import data_waits, step_rows
+from neuron_explorer.analysis.selection import main_processes, of_processes, time_kind
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -57,22 +58,21 @@ def step_times(trace: Trace, chosen: Filter | None = None) -> StepTimes:
     info = info if isinstance(info, dict) else {}
     mains = main_processes(trace)
     rank = chosen.rank if chosen is not None and chosen.rank in mains else None
-    pids = [pid for each, pid in mains.items() if pid is not None and rank in (None, each)]
-    where = f" AND process IN ({', '.join(map(str, pids))})" if pids else ""
-    if len(mains) > 1 and rank is not None:
-        where += f" AND rank = {int(rank)}"
-    rows = trace.sql_arrow(
-        "SELECT step, \"start\", duration, coalesce(period, '') AS period, rank FROM events "
-        f"WHERE kind = 'step'{where} ORDER BY \"start\""
-    ).to_pylist()
-    waited = trace.sql_arrow(
-        "SELECT step, rank, CAST(sum(duration) AS BIGINT) AS ns FROM events "
-        f"WHERE kind = 'data_wait' AND duration >= 0{where} GROUP BY step, rank"
-    ).to_pylist()
-    waits = {(r["step"], r["rank"]): int(r["ns"]) for r in waited}
+    own = {(each, pid) for each, pid in mains.items() if rank in (None, each)}
+    waits: dict[tuple[int, int], int] = {}
+    waited = data_waits(trace)
+    known = waited.only((waited.duration >= 0) & of_processes(waited, own, len(mains)))
+    for step, each, ns in zip(known.step.tolist(), known.rank.tolist(), known.duration.tolist(), strict=True):
+        waits[step, each] = waits.get((step, each), 0) + ns
+    rows = step_rows(trace)
+    rows = rows.only(of_processes(rows, own, len(mains)))
     steps = tuple(
-        StepTime(r["step"], r["start"], r["duration"], r["period"], waits.get((r["step"], r["rank"]), 0)) for r in rows
-    )
+        StepTime(step, start, duration, period or "", waits.get((step, each), 0))
+        for step, start, duration, period, each in zip(
+            rows.step.tolist(), rows.start.tolist(), rows.duration.tolist(), rows.period, rows.rank.tolist(),
+            strict=True,
+        )
+    )  # fmt: skip
     slowest = len(mains) > 1 and rank is None
     if slowest:
         by_step: dict[int, StepTime] = {}
