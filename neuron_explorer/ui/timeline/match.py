@@ -223,16 +223,23 @@ def _rows_of_condition(trace: Trace, condition: str) -> tuple[np.ndarray, bool]:
     except (TypeError, ValueError, OverflowError):
         raise QueryFailed("This is no condition.") from None
 
-    def hit(batch: Any, _: int) -> np.ndarray:
-        if not len(wanted):
-            return np.zeros(batch.num_rows, bool)
-        ids = integers(batch, "id", -1)
-        # Frames have ids of their own.
-        return (wanted[np.minimum(np.searchsorted(wanted, ids), len(wanted) - 1)] == ids) & (
-            integers(batch, "start", -1) >= 0
-        )
+    # Frames have ids of their own, but they are no events of the index.
+    return _read(trace.path, ("id",), lambda batch, _: _among(integers(batch, "id", -1), wanted)), answer.more
 
-    return _read(trace.path, ("id", "start"), hit), answer.more
+
+def _among(values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Which values are one of ``wanted`` (ascending, each once)."""
+    if not len(values):
+        return np.zeros(0, bool)
+    low, high = int(values.min()), int(values.max())
+    wanted = wanted[np.searchsorted(wanted, low) : np.searchsorted(wanted, high, "right")]
+    if not len(wanted):
+        return np.zeros(len(values), bool)
+    if high - low > 8 * len(values):
+        return np.asarray(wanted[np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)] == values)
+    table = np.zeros(high - low + 1, bool)  # ids of a batch are near each other
+    table[wanted - low] = True
+    return np.asarray(table[values - low])
 
 
 def _matching_rows(trace: Path, terms: list[Term]) -> np.ndarray:
