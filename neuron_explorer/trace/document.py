@@ -18,7 +18,7 @@ from .steps import NO_STEPS
 if TYPE_CHECKING:
     from .convert import Recording
 
-_COPIED: Final = ("versions", "device", "recorder",
+_COPIED: Final = ("versions", "device", "machine", "recorder",
                   "recorder_reason", "settings")  # fmt: skip
 _SUMMED: Final = ("tracing_ops", "dropped", "signatures_capped", "stacks_truncated", "late_ends")
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
-    "device_facts", "facts", "rank_and_world_size", "restart_count", "script_name", "user_code_rules", "versions",
+    "device_facts", "facts", "machine_facts", "rank_and_world_size", "restart_count", "script_name", "user_code_rules", "versions",
 ]  # fmt: skip
 
 
@@ -27,6 +27,7 @@ def facts(user_code: Sequence[str] | None) -> dict[str, Any]:
         "pid": os.getpid(),
         "versions": versions(),
         "device": device_facts(),
+        "machine": machine_facts(),
         "cwd": os.getcwd(),
         "user_code": user_code_rules(user_code),
         "script": script_name(),
@@ -62,6 +63,13 @@ def device_facts() -> dict[str, Any]:
         return backend.device()
     count = torch_private.accelerator_count()
     return {"type": kind, "name": torch_private.accelerator_name(kind), "emulated": False, "count": count}
+
+
+def machine_facts() -> dict[str, Any]:
+    """The host's processor and how many threads torch computes with: which inner operators run depends on both."""
+    import torch
+
+    return {"cpu": _cpu_name(), "cores": os.cpu_count() or 0, "threads": torch.get_num_threads()}
 
 
 def _is_emulated() -> bool:

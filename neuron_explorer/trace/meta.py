@@ -17,7 +17,7 @@ MAX_LANES: Final = 100_000
 
 _SHAPES: Final[dict[str, tuple[type, ...]]] = {
     "schema_version": (int,), "start_unix_ns": (int,), "duration_ns": (int,), "versions": (dict,),
-    "device": (dict,), "rank": (int,), "world_size": (int,), "script": (str, type(None)),
+    "device": (dict,), "machine": (dict,), "rank": (int,), "world_size": (int,), "script": (str, type(None)),
     "recorder": (str,), "recorder_reason": (str,), "capabilities": (dict,), "counts": (dict,),
     "lanes": (list,), "steps": (dict,), "attribution": (dict,), "recovered": (bool,),
     "finished": (bool,), "settings": (dict,), "overhead": (dict,), "discloses": (dict,),
@@ -58,6 +58,7 @@ class TraceMeta:
     duration_ns: int
     versions: Mapping[str, Any]
     device: Mapping[str, Any]
+    machine: Mapping[str, Any]
     rank: int
     world_size: int
     script: str | None

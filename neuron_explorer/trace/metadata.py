@@ -38,6 +38,7 @@ def default_metadata(overrides: Mapping[str, Any] | None = None) -> dict[str, An
         "duration_ns": 0,
         "versions": {"python": "", "torch": "", "neuron_explorer": ""},
         "device": {"type": "cpu", "name": "", "emulated": False},
+        "machine": {},
         "rank": 0,
         "world_size": 1,
         "script": None,

@@ -1,0 +1,1 @@
+"""The gate: what a run did, compared with what it did before."""

@@ -1,0 +1,306 @@
+"""The exact counts of a trace: of each steady step, and of the run where there are no steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from neuron_explorer.analysis.compile_events import Row, compile_events
+from neuron_explorer.analysis.plain import plain
+from neuron_explorer.analysis.selection import Selection, kinds_sql, select
+from neuron_explorer.analysis.work import step_work
+from neuron_explorer.check.groups import GROUPS, Group
+from neuron_explorer.check.place import Place, Places
+
+if TYPE_CHECKING:
+    from neuron_explorer.trace.store import Trace
+
+MOST_KEYS: Final = 20_000
+"""Keys of one group; a program with more is not one that a baseline can be read for."""
+MOST_FIELD: Final = 600
+
+Key = tuple[str, ...]
+_OPERATORS: Final = ("op", "launch", "copy", "sync", "collective", "fallback")
+
+
+@dataclass(frozen=True)
+class Count:
+    """How often: the least and the most of any step (or recording). Equal unless it varies."""
+
+    low: int
+    high: int
+
+    @property
+    def steady(self) -> bool:
+        """Whether every step, or recording, had the same."""
+        return self.low == self.high
+
+    def joined(self, other: Count) -> Count:
+        """Both together."""
+        return Count(min(self.low, other.low), max(self.high, other.high))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The counts of one group. ``observed`` is False where the recording could not tell, ``reason`` says why.
+
+    ``places``: file and line to show for a key, where it has one. ``left_out``: keys beyond the bound.
+    """
+
+    group: Group
+    counts: Mapping[Key, Count]
+    observed: bool = True
+    reason: str = ""
+    places: Mapping[Key, tuple[str, int]] = field(default_factory=dict)
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """All of a trace. ``steps``: steady steps, 0 where the counts are those of the whole run.
+
+    ``environment``: what counts and times depend on. ``notes``: in words, what is coarser than usual.
+    """
+
+    groups: Mapping[str, Counted]
+    steps: int
+    rule: str
+    environment: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def counts_of(trace: Trace) -> Counts:
+    """Count. Never raises for what a trace lacks: a group that could not be seen says so."""
+    selection = select(trace)
+    places = Places(trace)
+    found = {
+        "launches": _launches(trace, selection),
+        "operators": _operators(trace, selection),
+        "lines": _by_place(trace, selection, places, "lines", "top_level AND kind IN ('op', 'launch', 'fallback', "
+                           "'copy', 'sync', 'collective')"),
+        **_compilation(trace, places),
+        "fallbacks": _fallbacks(trace, selection),
+        "copies": _by_place(trace, selection, places, "copies", "kind = 'copy'",
+                            _in_detail("direction")),
+        "synchronisations": _by_place(trace, selection, places, "synchronisations", "kind = 'sync'"),
+        "collectives": _collectives(trace, selection),
+        "work": _work(trace, selection),
+        "peak_memory": _peak_memory(trace),
+        "setup": _setup(trace, selection),
+    }  # fmt: skip
+    rule = trace.metadata.get("steps")
+    rule_text = rule.get("rule_text") if isinstance(rule, dict) else ""
+    notes = []
+    if not selection.steps:
+        notes.append("no step is steady: counts are those of the whole run, which change with its length")
+    bare = places.without_source(f for f, _ in _shown(found.values()) if f)
+    if bare:
+        notes.append(f"without source text, lines of a function are one place: {', '.join(bare[:3])}")
+    return Counts(
+        {name: _checked(trace, counted) for name, counted in found.items()},
+        selection.steps if selection.period == "steady" else 0, str(rule_text or ""), environment_of(trace.metadata),
+        tuple(notes),
+    )  # fmt: skip
+
+
+def _shown(groups: Iterable[Counted]) -> Iterable[tuple[str, int]]:
+    return (place for counted in groups for place in counted.places.values())
+
+
+def _checked(trace: Trace, counted: Counted) -> Counted:
+    """Not observed where the recording says that it could not look."""
+    capability = counted.group.capability
+    if not capability or not counted.observed:
+        return counted
+    known = trace.metadata.get("capabilities")
+    entry = known.get(capability) if isinstance(known, dict) else None
+    if isinstance(entry, dict) and entry.get("observed"):
+        return counted
+    reason = entry.get("reason") if isinstance(entry, dict) else ""
+    return Counted(counted.group, {}, False, plain(str(reason or "the recording does not say that it looked"), 300))
+
+
+def environment_of(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """What operators and times depend on: torch, Python, the device, the CPU and its threads."""
+    versions = metadata.get("versions")
+    versions = versions if isinstance(versions, dict) else {}
+    device = metadata.get("device")
+    device = device if isinstance(device, dict) else {}
+    kind = str(device.get("type") or "")
+    machine = metadata.get("machine")
+    machine = machine if isinstance(machine, dict) else {}
+    given = {
+        "torch": versions.get("torch"), "python": versions.get("python"),
+        "device": f"{kind} (emulated)" if device.get("emulated") else kind, "chip": device.get("name"),
+        "cpu": machine.get("cpu"), "threads": machine.get("threads"), "driver": device.get("driver"),
+        "sdk": versions.get("neuron"),
+    }  # fmt: skip
+    return {key: plain(str(value), 100) for key, value in given.items() if value not in (None, "")}
+
+
+def _steps_of(selection: Selection) -> tuple[int, ...]:
+    return selection.step_numbers if selection.period == "steady" else ()
+
+
+def _ranges(rows: Iterable[tuple[Key, int, int]], steps: tuple[int, ...]) -> dict[Key, Count]:
+    """(key, step, n) as counts: least and most over the steps, where a step without the key has none of it."""
+    if not steps:
+        sums: dict[Key, int] = {}
+        for key, _, n in rows:
+            sums[key] = sums.get(key, 0) + n
+        return {key: Count(n, n) for key, n in sums.items()}
+    by_step: dict[Key, dict[int, int]] = {}
+    for key, step, n in rows:
+        entry = by_step.setdefault(key, {})
+        entry[step] = entry.get(step, 0) + n
+    return {
+        key: Count(0 if len(entry) < len(steps) else min(entry.values()), max(entry.values()))
+        for key, entry in by_step.items()
+    }
+
+
+def _counted(name: str, rows: list[tuple[Key, int, int]], selection: Selection) -> Counted:
+    counts = _ranges(rows, _steps_of(selection))
+    left = max(0, len(counts) - MOST_KEYS)
+    return Counted(GROUPS[name], dict(sorted(counts.items())[:MOST_KEYS]), left_out=left)
+
+
+def _in_detail(key: str) -> str:
+    """SQL: a value of the detail as text, "" where there is none."""
+    return f"coalesce(json_extract_string(CASE WHEN json_valid(detail) THEN detail END, '$.{key}'), '')"
+
+
+def _field(value: Any) -> str:
+    return str(value or "")[:MOST_FIELD]
+
+
+def _launches(trace: Trace, selection: Selection) -> Counted:
+    rows = trace.sql_arrow(
+        f"SELECT step, count(*) AS n FROM events WHERE {selection.where} AND top_level "
+        f"AND {kinds_sql(_OPERATORS)} GROUP BY step"
+    ).to_pylist()
+    return _counted("launches", [(("total",), r["step"], r["n"]) for r in rows], selection)
+
+
+def _operators(trace: Trace, selection: Selection) -> Counted:
+    rows = trace.sql_arrow(
+        f"SELECT name, dtypes, shapes, step, count(*) AS n FROM events WHERE {selection.where} AND top_level "
+        f"AND {kinds_sql(_OPERATORS)} GROUP BY ALL LIMIT {40 * MOST_KEYS}"
+    ).to_pylist()
+    return _counted(
+        "operators", [((_field(r["name"]), _field(r["dtypes"]), _field(r["shapes"])), r["step"], r["n"]) for r in rows],
+        selection,
+    )  # fmt: skip
+
+
+def _by_place(
+    trace: Trace, selection: Selection, places: Places, name: str, condition: str, extra: str = ""
+) -> Counted:
+    more = f", {extra} AS extra" if extra else ""
+    rows = trace.sql_arrow(
+        f"SELECT file, line, function{more}, step, count(*) AS n FROM events WHERE {selection.where} AND {condition} "
+        f"GROUP BY ALL LIMIT {40 * MOST_KEYS}"
+    ).to_pylist()
+    found, shown = [], {}
+    for row in rows:
+        place = places.of(row["file"], row["line"], row["function"])
+        key = place.key + ((_field(row["extra"]),) if extra else ())
+        found.append((key, row["step"], row["n"]))
+        shown.setdefault(key, places.line(place))
+    counted = _counted(name, found, selection)
+    return Counted(counted.group, counted.counts, places=shown, left_out=counted.left_out)
+
+
+def _fallbacks(trace: Trace, selection: Selection) -> Counted:
+    rows = trace.sql_arrow(
+        "SELECT name, step, count(*) AS n, any_value(file) AS file, any_value(line) AS line FROM events "
+        f"WHERE {selection.where} AND kind = 'fallback' GROUP BY name, step"
+    ).to_pylist()
+    counted = _counted("fallbacks", [((_field(r["name"]),), r["step"], r["n"]) for r in rows], selection)
+    shown = {(_field(r["name"]),): (r["file"] or "", r["line"]) for r in rows}
+    return Counted(counted.group, counted.counts, places=shown)
+
+
+def _collectives(trace: Trace, selection: Selection) -> Counted:
+    rows = trace.sql_arrow(
+        f"SELECT name, {_in_detail('bytes')} AS bytes, step, count(*) AS n "
+        f"FROM events WHERE {selection.where} AND kind = 'collective' GROUP BY ALL LIMIT {40 * MOST_KEYS}"
+    ).to_pylist()
+    return _counted("collectives", [((_field(r["name"]), _field(r["bytes"])), r["step"], r["n"]) for r in rows],
+                    selection)  # fmt: skip
+
+
+def _work(trace: Trace, selection: Selection) -> Counted:
+    work = step_work(trace, selection=selection)
+    moved = sum((c.cost.bytes_read() + c.cost.bytes_written()) * c.calls for c in work.counted)
+    steps = max(work.steps, 1)
+    # A mean: whole where every step does the same, which the counts of operators tell.
+    counts = {("FLOPs",): Count(work.flops // steps, -(-work.flops // steps)),
+              ("bytes",): Count(moved // steps, -(-moved // steps))}  # fmt: skip
+    return Counted(GROUPS["work"], counts)
+
+
+def _setup(trace: Trace, selection: Selection) -> Counted:
+    group = GROUPS["setup"]
+    steps = _steps_of(selection)
+    if not steps:
+        return Counted(group, {})
+    rows = trace.sql_arrow(
+        "SELECT min(\"start\") AS first FROM events WHERE kind = 'step' AND period = 'steady'"
+    ).to_pylist()
+    first = rows[0]["first"] if rows and rows[0]["first"] is not None else 0
+    lanes = ", ".join(str(int(lane)) for lane in selection.host_lanes) or "NULL"
+    number = trace.sql_arrow(
+        f'SELECT count(*) AS n FROM events WHERE lane IN ({lanes}) AND top_level AND "start" < ? '
+        f"AND {kinds_sql(_OPERATORS)}",
+        (int(first),),
+    ).to_pylist()[0]["n"]
+    return Counted(group, {("launches",): Count(number, number)})
+
+
+def _compilation(trace: Trace, places: Places) -> dict[str, Counted]:
+    events = compile_events(trace)
+    if not events.observed:
+        return {name: Counted(GROUPS[name], {}, False, plain(events.reason, 300))
+                for name in ("recompiles", "graph_breaks", "compilations")}  # fmt: skip
+    again: dict[Key, int] = {}
+    shown: dict[Key, tuple[str, int]] = {}
+    for row in events.recompiles:
+        first = next(iter(row.entries("reasons")), {})
+        place = _place(row, places)
+        key = (*place.key, _field(first.get("cause") or "no_reason"), _field(first.get("source")))
+        again[key] = again.get(key, 0) + 1
+        shown.setdefault(key, places.line(place))
+    breaks: dict[Key, set[str]] = {}
+    for row in events.breaks:
+        place = places.of(row.file, row.line, row.function)
+        key = (*place.key, _field(row.text("type") or row.text("reason") or row.name))
+        breaks.setdefault(key, set()).add(row.compile_id)
+        shown.setdefault(key, places.line(place))
+    compiled: dict[Key, set[tuple[int, str]]] = {}
+    for row in events.compiles:
+        place = places.of(row.file, row.line, row.function)
+        compiled.setdefault((place.path, place.function), set()).add((row.process, row.compile_id or str(row.id)))
+        shown.setdefault((place.path, place.function), (row.file, row.line))
+    return {
+        "recompiles": Counted(GROUPS["recompiles"], {k: Count(n, n) for k, n in sorted(again.items())}, places=shown),
+        "graph_breaks": Counted(GROUPS["graph_breaks"], {k: Count(1, 1) for k in sorted(breaks)}, places=shown),
+        "compilations": Counted(
+            GROUPS["compilations"], {k: Count(len(v), len(v)) for k, v in sorted(compiled.items())}, places=shown
+        ),
+    }
+
+
+def _place(row: Row, places: Places) -> Place:
+    """Where the function that was compiled again begins: its first line moves with it and keeps its text."""
+    return places.of(row.file, row.line, row.function)
+
+
+def _peak_memory(trace: Trace) -> Counted:
+    rows = trace.sql_arrow("SELECT count(*) AS n FROM events WHERE kind = 'memory'").to_pylist()
+    if not rows[0]["n"]:
+        return Counted(GROUPS["peak_memory"], {}, False, "allocations are not recorded")
+    from neuron_explorer.analysis.memory_peaks import peaks  # only where there is something to read
+
+    return Counted(GROUPS["peak_memory"], {(device,): Count(n, n) for device, n in peaks(trace).items()})
