@@ -38,7 +38,7 @@ def export(
     """Write a report of a trace as one HTML file that needs no network."""
     from neuron_explorer.analysis.render_html import render
     from neuron_explorer.analysis.report import report
-    from neuron_explorer.trace.store import load
+    from neuron_explorer.cli.opened import load
     from neuron_explorer.trace.text_output import write_text
 
     target = output or trace.with_suffix(f".{format.value}")

@@ -21,7 +21,7 @@ def info(
     """Say what a trace holds, what it could not observe and what it discloses."""
     from neuron_explorer.analysis.facts import run_facts
     from neuron_explorer.analysis.plain import plain
-    from neuron_explorer.trace.store import load
+    from neuron_explorer.cli.opened import load
 
     with load(trace) as opened:
         if as_json:

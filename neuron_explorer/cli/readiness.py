@@ -37,7 +37,7 @@ def readiness(
     """Say which operators fall back, what is unsupported, what recompiles, and the floor of a step on each chip."""
     from neuron_explorer.analysis import render_readiness
     from neuron_explorer.analysis.readiness import readiness as examine
-    from neuron_explorer.trace.store import load
+    from neuron_explorer.cli.opened import load
 
     with load(trace) as opened:
         report = examine(opened, chip.value if chip else None)

@@ -41,7 +41,7 @@ def report(
     from neuron_explorer.analysis.answer import Ask, quarantined
     from neuron_explorer.analysis.questions import ask, questions
     from neuron_explorer.analysis.render_answer import render
-    from neuron_explorer.trace.store import load
+    from neuron_explorer.cli.opened import load
 
     known = questions()
     if name == "list":

@@ -23,6 +23,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the explorer for one or more traces at a loopback address."""
+    from neuron_explorer.cli.import_ import progress_bar
     from neuron_explorer.ui.serve import serve as run_server
 
-    run_server(traces, host=host, port=port, open_browser=open_browser)
+    run_server(traces, host=host, port=port, open_browser=open_browser, reading=progress_bar)

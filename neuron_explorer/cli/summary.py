@@ -43,7 +43,7 @@ def summary(
     """Print run facts, time by phase, step times and the slowest lines."""
     from neuron_explorer.analysis import render_summary
     from neuron_explorer.analysis.summary import summary as summarise
-    from neuron_explorer.trace.store import load
+    from neuron_explorer.cli.opened import load
 
     with load(trace) as opened:
         what = chosen(opened, period.value, steps, phase, rank, device, process)

@@ -57,7 +57,7 @@ def refuse_unless_parquet(path: Path) -> None:
     except OSError as error:
         raise BadTraceError(f"{shown} cannot be read: {error.strerror or error}.") from None
     if not head.startswith(_PARQUET):
-        refuse_torch_trace(path)
+        refuse_foreign(path)
         what, advice = _describe(head)
         raise BadTraceError(f"{shown} is {what}, not a trace; {advice}.")
     if len(tail) < 8 or tail[4:] != _PARQUET or status.st_size < 12:
@@ -67,13 +67,14 @@ def refuse_unless_parquet(path: Path) -> None:
         raise BadTraceError(f"{shown} is damaged: its footer is larger than the file can hold; copy it again.")
 
 
-def refuse_torch_trace(path: Path) -> None:
-    """Raises ``BadTraceError`` that says how to import it when ``path`` is a ``TORCH_TRACE`` log."""
-    from .importers.torch_trace import IMPORTER  # not at the top: importers describe files with this module
+def refuse_foreign(path: Path) -> None:
+    """Raises ``BadTraceError`` that says how to import it when ``path`` is of a format that can be imported."""
+    from .importers import find  # not at the top: importers describe files with this module
 
-    if IMPORTER.sniff(path):
+    importer = find(path)
+    if importer is not None:
         shown = printable(path)
-        raise BadTraceError(f"{shown} is a TORCH_TRACE log; make a trace of it with `neuron-explorer import {shown}`.")
+        raise BadTraceError(f"{shown} is {importer.title}; make a trace of it with `neuron-explorer import {shown}`.")
 
 
 def is_spool(path: Path) -> bool:
@@ -99,7 +100,7 @@ def _missing(path: Path) -> str:
 def _directory(path: Path) -> str:
     if is_spool(path):
         return f"{printable(path)} is an unfinished recording; run `neuron-explorer recover {printable(path)}`."
-    refuse_torch_trace(path)
+    refuse_foreign(path)
     return f"{printable(path)} is a directory; give the trace (.parquet) inside it."
 
 

@@ -9,7 +9,8 @@ from typing import Final
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.errors import BadTraceError
-from neuron_explorer.trace.sniff import is_spool, printable, refuse_torch_trace
+from neuron_explorer.trace.on_the_fly import Reading, all_ready, is_foreign
+from neuron_explorer.trace.sniff import is_spool, printable
 from neuron_explorer.ui.recording import Snapshot
 from neuron_explorer.ui.registry import Registry
 
@@ -56,8 +57,11 @@ def offered(paths: Sequence[Path | str]) -> Offer:
 
 def _folder(path: Path, offer: Offer) -> None:
     inside = sorted(p for p in path.glob("*.parquet") if p.is_file())
+    if not inside and is_foreign(path):
+        offer.files.append(path)
+        offer.named.add(path)
+        return
     if not inside:
-        refuse_torch_trace(path)
         raise BadTraceError(f"{printable(path)} holds no *.parquet file; name a trace or a directory with traces")
     if len(inside) > MOST_FILES:
         offer.notes.append(f"{printable(path)}: only the first {MOST_FILES:,} of {len(inside):,} files are looked at.")
@@ -70,11 +74,12 @@ def _folder(path: Path, offer: Offer) -> None:
         )
 
 
-def open_offer(paths: Sequence[Path | str]) -> Registry:
+def open_offer(paths: Sequence[Path | str], reading: Reading | None = None) -> Registry:
     """The registry of what was asked for; every trace is opened once.
 
     A file that the user named must be a trace (BadTraceError says what it is); one of a folder
-    that is none is left out, and ``notes`` says how many were and why.
+    that is none is left out, and ``notes`` says how many were and why. Logs and traces of other
+    tools are imported; ``reading`` shows that.
     """
     from neuron_explorer.trace.store import load
 
@@ -94,9 +99,11 @@ def open_offer(paths: Sequence[Path | str]) -> Registry:
                 if path in offer.spools:
                     live[path] = Snapshot(offer.spools[path], path)
                     live[path].take()
-                else:
-                    load(path).close()
-                kept.append(path)
+                    kept.append(path)
+                    continue
+                for trace in all_ready(path, reading) if reading else all_ready(path):
+                    load(trace).close()
+                    kept.append(trace)
             except BadTraceError as error:
                 if path in offer.named or path in offer.spools:
                     raise

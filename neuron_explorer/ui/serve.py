@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from neuron_explorer.errors import NeuronExplorerError
 
 if TYPE_CHECKING:
+    from neuron_explorer.trace.on_the_fly import Reading
     from neuron_explorer.ui.registry import Registry
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
@@ -112,17 +113,19 @@ def serve(
     open_browser: bool | None = False,
     *,
     say: Any = None,
+    reading: Reading | None = None,
 ) -> None:
     """Serve traces until Ctrl-C.
 
     ``paths``: traces, directories with traces, recordings that have not ended.
     ``open_browser``: None opens it where there is a display. Raises BadTraceError for a file
     that is no trace (each is looked at before anything is served) and AddressError for an
-    address that cannot be used.
+    address that cannot be used. ``reading`` shows the progress of an import, where a file is
+    another tool's.
     """
     from neuron_explorer.ui.offer import open_offer
 
-    registry = open_offer(paths)
+    registry = open_offer(paths, reading)
     try:
         _serve(registry, host, port, open_browser, say or (lambda text: print(text, flush=True)))
     finally:

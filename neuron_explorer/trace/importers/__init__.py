@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from ...errors import BadTraceError, OutputError
 from ..sniff import printable
@@ -42,6 +42,14 @@ class Importer(Protocol):
         Memory does not grow with the size of the input. Raises ``BadTraceError`` when nothing
         in it is usable, ``OutputError`` when ``output`` cannot be written.
         """
+
+
+@runtime_checkable
+class _Several(Protocol):
+    """An importer that may write several traces."""
+
+    def outputs(self, path: Path, output: Path) -> list[Path]:
+        """The files that ``read`` would write."""
 
 
 def find(path: Path) -> Importer | None:
@@ -80,14 +88,15 @@ def import_trace(
     if importer is None:
         raise BadTraceError(_unknown(path))
     target = default_output(path) if output is None else Path(os.path.abspath(output))
-    _check_output(target, path, overwrite)
+    for one in importer.outputs(path, target) if isinstance(importer, _Several) else [target]:
+        _check_output(one, path, overwrite, one.parent if one.parent == target.parent else one.parent.parent)
     return importer.read(path, target, progress)
 
 
-def _check_output(target: Path, source: Path, overwrite: bool) -> None:
+def _check_output(target: Path, source: Path, overwrite: bool, folder: Path) -> None:
     shown = printable(target)
-    if not target.parent.is_dir():
-        raise OutputError(f"{printable(target.parent)} is not a directory; choose another path with -o.")
+    if not folder.is_dir():
+        raise OutputError(f"{printable(folder)} is not a directory; choose another path with -o.")
     if not os.path.lexists(target):
         return
     if not target.is_file() or (source.exists() and os.path.samefile(target, source)):

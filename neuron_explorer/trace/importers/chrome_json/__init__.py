@@ -17,7 +17,7 @@ class ChromeJson:
     """The importer; see the package."""
 
     name: Final = "chrome_json"
-    title: Final = "a Chrome trace in JSON"
+    title: Final = "a Chrome JSON trace"
 
     def sniff(self, path: Path) -> bool:
         """Whether the file is JSON with a list of events."""
