@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neuron_explorer.ui.timeline import blocks, build, lod, reading, rows, scatter, service, span
+from neuron_explorer.ui.timeline import blocks, build, lod, match, reading, rows, scatter, service, span
 from neuron_explorer.ui.timeline.index import open_index
 from neuron_explorer.ui.timeline.keys import FIRST
 from neuron_explorer.ui.timeline.own import pieces
@@ -257,3 +257,24 @@ def test_tiles_at_every_zoom_of_a_row_with_levels(make_trace, monkeypatch):
             entries, _ = merged_entries(index, [0], shift, number)
             inside = ((start + duration > t0) & (start < t1)) | ((duration == 0) & (start >= t0) & (start < t1))
             assert entries.count.sum() == inside.sum() and len(entries) <= 2 * 1024 + 2
+
+
+@FIXTURE
+@given(st.lists(EVENT, min_size=1, max_size=60), st.integers(0, 5), st.integers(0, 3))
+def test_marks_of_any_matches_are_the_bins_they_touch(make_trace, tiny_parts, events, shift, name):
+    columns = columns_of(events)
+    index = built(make_trace, columns)
+    found = match.search(index, None, (match.Term("op", f"op{name}"),))
+    assert sorted(index.column("row")[found.positions]) == [
+        i for i, each in enumerate(columns["name"]) if each == f"op{name}"
+    ]
+    data = np.frombuffer(match.bitmap(found, range(index.track_count), shift, 0), np.uint8)
+    bits = np.unpackbits(data.reshape(index.track_count, -1), axis=1, bitorder="little")
+    for track in range(index.track_count):
+        lo, hi = index.base_range(track)
+        mine = [int(p) for p in found.positions if lo <= p < hi]
+        spans = [(int(index.column("start")[p]), int(index.column("end")[p])) for p in mine]
+        want = {t >> shift for a, b in spans for t in range(a, max(b, a + 1))}
+        assert set(np.flatnonzero(bits[track]).tolist()) == {b for b in want if b < 1024}
+    starts = index.column("start")[found.positions]
+    assert match.over_the_run(found).tolist() == sorted({int(s * 1024 / index.end) for s in starts})

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -269,7 +270,8 @@ def _search(timelines: Timelines, timeline: Timeline, index: Index, args: Args) 
     if "near" in args:
         # The first hit at or after a time: where stepping through the hits begins.
         near = _number(args, "near", 0, index.end)
-        first = int((index.column("start")[order] < near).sum())
+        start = index.column("start")
+        first = bisect_left(order, near, key=lambda position: start[position])
         first = 0 if first >= len(order) else first
     return {
         "count": len(order),

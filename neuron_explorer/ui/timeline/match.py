@@ -279,9 +279,12 @@ def _text_matches(batch: Any, column: str, test: Callable[[str], bool]) -> np.nd
 
 def over_the_run(match: Match) -> np.ndarray:
     """The slices of the minimap in which a match starts, ascending."""
-    start = match.index.column("start")[match.positions]
-    slices = (start * (MINIMAP_BINS / max(1, match.index.end))).astype(np.int64)
-    return np.flatnonzero(np.bincount(np.clip(slices, 0, MINIMAP_BINS - 1), minlength=MINIMAP_BINS))
+    index = match.index
+    edges = np.ceil(np.arange(MINIMAP_BINS + 1) * (index.end / MINIMAP_BINS)).astype(np.int64)
+    found = np.zeros(MINIMAP_BINS, bool)
+    for track in range(index.track_count):
+        found |= _starts_in(match, track, edges)[0]
+    return np.flatnonzero(found)
 
 
 def bitmap(match: Match, tracks: range, shift: int, number: int) -> bytes:
@@ -289,18 +292,34 @@ def bitmap(match: Match, tracks: range, shift: int, number: int) -> bytes:
 
     Bit 0 of byte 0 is the first bin.
     """
-    t0, t1 = tile_span(shift, number)
-    index = match.index
-    bits = np.zeros((len(tracks), BINS + 1), np.int32)
+    t0, _ = tile_span(shift, number)
+    edges = t0 + (np.arange(BINS + 1) << shift)
+    bits = np.zeros((len(tracks), BINS), bool)
+    end = match.index.column("end")
     for at, track in enumerate(tracks):
-        lo, hi = index.window(track, t0, t1)
-        first, last = (int(np.searchsorted(match.positions, p)) for p in (lo, hi))
-        chosen = match.positions[first:last]
-        if len(chosen) == 0:
-            continue
-        start, end = index.column("start")[chosen], index.column("end")[chosen]
-        left = np.clip((start - t0) >> shift, 0, BINS - 1)
-        right = np.clip((np.maximum(end, start + 1) - 1 - t0) >> shift, 0, BINS - 1)
-        bits[at] += np.bincount(left, minlength=BINS + 1).astype(np.int32)
-        bits[at] -= np.bincount(right + 1, minlength=BINS + 1).astype(np.int32)
-    return np.packbits(np.cumsum(bits[:, :BINS], axis=1) > 0, axis=1, bitorder="little").tobytes()
+        touched, before, matches = _starts_in(match, track, edges)
+        # Events of a row do not overlap: into a bin reaches at most the last that starts before it.
+        before, left = before[matches], np.flatnonzero(matches)
+        touched[left[end[before] > edges[left]]] = True
+        bits[at] = touched
+    return np.packbits(bits, axis=1, bitorder="little").tobytes()
+
+
+def _starts_in(match: Match, track: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each bin between ``edges``: whether a match of the row starts in it; the base position of
+    the last event that starts before it (perhaps of another row), and whether that is a match of this row.
+
+    The work grows with the number of bins, not of matches.
+    """
+    lo, hi = match.index.base_range(track)
+    # Of one type with the positions: for another one numpy would first copy them all.
+    first, last = np.searchsorted(match.positions, np.array([lo, hi], np.uint32)).tolist()
+    if first == last:
+        nothing = np.zeros(len(edges) - 1, bool)
+        return nothing, np.zeros(len(nothing), np.int64), nothing
+    mine = match.positions[first:last]
+    at = lo + np.searchsorted(match.index.column("start")[lo:hi], edges, "left")
+    matches = np.searchsorted(mine, at.astype(np.uint32))
+    before = at[:-1] - 1
+    is_match = (matches[:-1] > 0) & (mine[np.maximum(matches[:-1], 1) - 1] == before)
+    return matches[1:] > matches[:-1], before, is_match
