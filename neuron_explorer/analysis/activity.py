@@ -25,7 +25,7 @@ WORK, COLLECTIVE, COPY, SYNC, FALLBACK, DATA_WAIT, GC, COMPILE = SORTS = (
 """Sorts of activity. ``work``: an operator or backward node on the host, an execution on a device."""
 
 _NAME: Final = "lower(coalesce(name, ''))"
-IS_SYNC: Final = f"regexp_matches({_NAME}, '^(cuda|hip|cu|mtia|xpu|nrt)[a-z_]*(synchronize|streamwait)')"
+IS_SYNC: Final = f"regexp_matches({_NAME}, '^(cuda|hip|cu|mtia|xpu|nrt)[a-z_]*synchronize')"
 """SQL: a driver's call that waits for the device."""
 IS_COLLECTIVE: Final = f"regexp_matches({_NAME}, 'nccl|rccl|^(mscclpp?|oneccl)|cc_?exec')"
 """SQL: a kernel of a communication library."""

@@ -27,6 +27,7 @@ MOST_GAPS: Final = 10_000
 CAUSES: Final = {
     "collective": "another stream runs a collective, which may wait for another rank",
     "other_stream": "another stream of the device works",
+    "queued": "the next execution had been launched before: what the device needs between two",
     "compile": "the host compiles",
     "data": "the host waits for data",
     "sync": "the host waits for the device, which has nothing left to do",
@@ -43,6 +44,7 @@ CAUSES: Final = {
 
 _NAMES: Final = tuple(CAUSES)
 _WORKS: Final = ("compute", "submit", "copies", "collectives_exposed", "fallback")
+_ELSEWHERE: Final = ("collective", "other_stream")
 _QUEUE: Final = ("submit", "python", "unexplained")
 """Causes that an earlier wait, or the end of the work, explains better."""
 
@@ -184,29 +186,21 @@ def _lane(
     tiny = length < TINY_NS
     long = Intervals(gaps.start[~tiny], gaps.stop[~tiny])
     drained = np.zeros(len(long), bool)
-    over = np.zeros(len(long), bool)
+    over, queued = np.zeros(len(long), bool), said.queued(long.start, long.stop)
     if kind != "host":
         drained = iv.inside(host.sync, long.start)
+        # A host that waits launches nothing: what begins before it goes on had been launched.
+        queued |= drained & (iv.covered(host.sync, long.start, long.stop + 1) > long.stop - long.start)
         over = long.stop > (int(busy.start[-1]) if len(busy) else -1)
+    spent = _spent(long, [*elsewhere, *host.layers], queued, drained, over)
+    sums = {name: int(ns.sum()) for name, ns in spent.items()}
     best = np.zeros(len(long), np.int64)
     cause = np.full(len(long), _NAMES.index("python"), np.int8)
-    sums = dict.fromkeys(_NAMES, 0)
-
-    def take(name: str, part: np.ndarray) -> None:
-        for code, mine in _reasons(name, drained, over):
-            sums[_NAMES[code]] += int(part[mine].sum())
-            better = mine & (part > best)
-            cause[better], best[better] = code, part[better]
-
-    seen, before = iv.NONE, np.zeros(len(long), np.int64)
-    for layer in (*elsewhere, *host.layers):
-        if not len(layer.moments) or not len(long):
-            continue
-        seen = iv.union(seen, layer.moments)
-        now = iv.covered(seen, long.start, long.stop)
-        take(layer.part, now - before)
-        before = now
-    take("python", (long.stop - long.start) - before)
+    for code, name in enumerate(_NAMES):
+        if name in spent:
+            better = spent[name] > best
+            cause[better], best[better] = code, spent[name][better]
+    del spent
     sums["tiny"] = int(length[tiny].sum())
     key = np.zeros(len(long), np.uint64)
     for code in np.unique(cause).tolist():
@@ -221,7 +215,7 @@ def _lane(
     )  # fmt: skip
     numbers = np.bincount(cause, minlength=len(_NAMES)).tolist() if len(long) else [0] * len(_NAMES)
     numbers[_NAMES.index("tiny")] = int(tiny.sum())
-    by_cause = {name: (sums[name], numbers[i]) for i, name in enumerate(_NAMES) if sums[name] or numbers[i]}
+    by_cause = {name: (sums.get(name, 0), numbers[i]) for i, name in enumerate(_NAMES) if sums.get(name)}
     by_place = _by_place(long, cause, key, names)
     if sums["tiny"]:
         by_place["", "tiny"] = (sums["tiny"], int(tiny.sum()))
@@ -234,13 +228,40 @@ def _gaps(busy: Intervals, windows: Intervals) -> Intervals:
     return iv.intersect(iv.complement(busy, int(windows.start[0]), int(windows.stop[-1])), windows)
 
 
-def _reasons(name: str, drained: np.ndarray, over: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """The cause that a part of the host's time is, for which gaps."""
-    code = _NAMES.index(name)
+def _spent(
+    gaps: Intervals, layers: Sequence[Layer], queued: np.ndarray, drained: np.ndarray, over: np.ndarray
+) -> dict[str, np.ndarray]:
+    """ns of each gap by cause, those that occur; they add up to the gaps."""
+    spent: dict[str, np.ndarray] = {}
+
+    def add(name: str, part: np.ndarray) -> None:
+        for cause, mine in _reasons(name, queued, drained, over):
+            ns = np.where(mine, part, 0)
+            if ns.any():
+                spent[cause] = spent[cause] + ns if cause in spent else ns
+
+    seen, before = iv.NONE, np.zeros(len(gaps), np.int64)
+    for layer in layers:
+        if len(layer.moments) and len(gaps):
+            seen = iv.union(seen, layer.moments)
+            now = iv.covered(seen, gaps.start, gaps.stop)
+            add(layer.part, now - before)
+            before = now
+    add("python", (gaps.stop - gaps.start) - before)
+    return spent
+
+
+def _reasons(
+    name: str, queued: np.ndarray, drained: np.ndarray, over: np.ndarray
+) -> list[tuple[str, np.ndarray]]:
+    """The cause that a part of the time is, for which gaps."""
+    if name in _ELSEWHERE:
+        return [(name, np.ones(len(over), bool))]
     if name not in _QUEUE:
-        return [(code, np.ones(len(over), bool))]
+        return [("queued", queued), (name, ~queued)]
     return [
-        (_NAMES.index("nothing"), over), (_NAMES.index("after_sync"), drained & ~over), (code, ~drained & ~over)
+        ("queued", queued), ("nothing", over & ~queued), ("after_sync", drained & ~over & ~queued),
+        (name, ~drained & ~over & ~queued),
     ]  # fmt: skip
 
 

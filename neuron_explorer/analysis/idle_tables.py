@@ -62,13 +62,14 @@ GAPS: Final = TableKind(
 
 _METHOD: Final = (
     "A stream is idle while none of its executions runs (intervals merged). Every moment of a gap has the first of "
-    "these causes that applies: another stream of the device works, the host compiles, waits for data, waits for the "
+    "these causes that applies: another stream of the device works, the next execution was launched before the gap "
+    "began (what launched it had ended), the host compiles, waits for data, waits for the "
     "device, falls back, runs operators, collects garbage, runs Python between operators. Where the gap began while "
     "the host waited for the device, what it then needs to queue new work is `after_sync`; where no execution "
     "follows, `nothing`. Of a device with several streams the time in which none of them works comes first. On a "
     "trace without streams the gaps are those between the operators of the main thread: time in which it runs no "
     "operator, waits for data, waits for the device or compiles. There and for all streams together the causes are "
-    "the parts of `breakdown` beside work. Gaps under "
+    "the parts of `breakdown` beside work, but for what was queued or follows a wait. Gaps under "
     f"{TINY_NS:,} ns are one row, `tiny`. Whether a collective waits for another rank cannot be told from one rank."
 )
 

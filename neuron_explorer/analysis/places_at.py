@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from neuron_explorer.analysis.answer import place
-from neuron_explorer.analysis.intervals import stops
+from neuron_explorer.analysis.intervals import FAR, stops
 from neuron_explorer.analysis.plain import plain
 
 if TYPE_CHECKING:
@@ -23,11 +23,13 @@ _NO_PLACE: Final = 0
 
 @dataclass(frozen=True)
 class Marks:
-    """Events by start, ns. ``key``: of their lines, uint64, 0 for none."""
+    """Events by start, ns. ``key``: of their lines, uint64, 0 for none. ``ready``: when what launched them had
+    ended, ``FAR`` where that is not known; empty where nothing launches them."""
 
     start: np.ndarray
     stop: np.ndarray
     key: np.ndarray
+    ready: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def next_after(self, time: np.ndarray) -> np.ndarray:
         """Key of the line of the first event that begins at each time or later; 0 for none."""
@@ -44,6 +46,13 @@ class Marks:
         if not len(self.start):
             return keys
         return np.where((at >= 0) & (self.stop[np.maximum(at, 0)] > low), keys, _NO_PLACE)
+
+    def queued(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Whether the first event that begins at ``high`` or later had been launched by ``low``."""
+        if not len(self.ready):
+            return np.zeros(len(low), bool)
+        at = np.searchsorted(self.start, high, "left")
+        return (at < len(self.start)) & (self.ready[np.minimum(at, len(self.start) - 1)] <= low)
 
     def _at(self, position: np.ndarray) -> np.ndarray:
         if not len(self.start):
@@ -72,12 +81,14 @@ def launched_from(trace: Trace, lanes: Iterable[int], what: str) -> Marks:
     return _marks(
         trace.sql_arrow(
             f"WITH runs AS (SELECT \"start\", duration, file, line, correlation FROM events WHERE {here}), "
-            "wanted AS (SELECT DISTINCT correlation AS id FROM runs WHERE file IS NULL AND correlation >= 0), "
-            f"launchers AS (SELECT id, any_value({_KEY}) AS key FROM events "
-            "WHERE file IS NOT NULL AND id IN (SELECT id FROM wanted) GROUP BY id) "
+            "wanted AS (SELECT DISTINCT correlation AS id FROM runs WHERE correlation >= 0), "
+            f"launchers AS (SELECT id, any_value(CASE WHEN file IS NOT NULL THEN {_KEY} END) AS key, "
+            f"max(CASE WHEN duration >= 0 AND duration < {FAR} AND \"start\" < {FAR} "
+            f"THEN \"start\" + duration ELSE {FAR} END) AS ready "
+            "FROM events WHERE id IN (SELECT id FROM wanted) GROUP BY id) "
             "SELECT runs.start, runs.duration, "
-            "CASE WHEN runs.file IS NOT NULL THEN hash(runs.file, runs.line) ELSE coalesce(key, 0) END::UBIGINT AS key "
-            "FROM runs LEFT JOIN launchers ON runs.file IS NULL AND launchers.id = runs.correlation"
+            "CASE WHEN runs.file IS NOT NULL THEN hash(runs.file, runs.line) ELSE coalesce(key, 0) END::UBIGINT "
+            f"AS key, coalesce(ready, {FAR}) AS ready FROM runs LEFT JOIN launchers ON launchers.id = runs.correlation"
         )
     )
 
@@ -85,10 +96,13 @@ def launched_from(trace: Trace, lanes: Iterable[int], what: str) -> Marks:
 def _marks(table: pa.Table) -> Marks:
     start, key = table.column("start").to_numpy(), table.column("key").to_numpy()
     stop = stops(start, table.column("duration").to_numpy())
+    names = table.column_names
+    ready = table.column("ready").to_numpy() if "ready" in names else np.zeros(0, np.int64)
     if (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")
         start, stop, key = start[order], stop[order], key[order]
-    return Marks(start, stop, key.astype(np.uint64))
+        ready = ready[order] if len(ready) else ready
+    return Marks(start, stop, key.astype(np.uint64), ready)
 
 
 def place_names(trace: Trace) -> dict[int, str]:

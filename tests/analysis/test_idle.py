@@ -60,6 +60,19 @@ def test_the_line_comes_from_the_operator_that_launched():
     assert idle(trace).lanes[0].gaps[0].place == "train.py:4"
 
 
+def test_what_was_launched_before_the_gap_began_is_no_fault_of_the_host():
+    launcher = event("aten::mm", K, 100, file="train.py", line=4)
+    waits = event("next", 2 * K, 8 * K, kind="data_wait", file="train.py", line=1)
+    trace = device_trace([kernel(0, 2 * K), launcher, waits, kernel(10 * K, 10 * K, correlation=2)], STEP)
+    (lane,) = idle(trace).lanes
+    assert lane.by_place == {("train.py:4", "queued"): (8 * K, 1)}
+
+
+def test_what_begins_while_the_host_waits_had_been_launched():
+    (lane,) = idle(one_gap(event("item", K, 10 * K, kind="sync"))).lanes
+    assert lane.by_cause == {"queued": (8 * K, 1)}
+
+
 def test_a_stream_waits_while_another_one_works():
     trace = device_trace(
         [event("aten::mm", 0, 20 * K), kernel(0, 4 * K), kernel(4 * K, 6 * K, "ncclAllReduce", COMM),
@@ -67,7 +80,7 @@ def test_a_stream_waits_while_another_one_works():
     )  # fmt: skip
     lanes = {lane.label: lane for lane in idle(trace).lanes}
     assert lanes["cuda:0, all streams"].idle_ns == 0
-    assert lanes["cuda:0 stream 7"].by_cause == {"collective": (6 * K, 1), "other_stream": (2 * K, 0)}
+    assert lanes["cuda:0 stream 7"].by_cause == {"collective": (6 * K, 1), "other_stream": (2 * K, 0)}  # one gap
     # Before its first kernel the other stream computes; after its last nothing more is launched on this one.
     assert lanes["cuda:0 stream 20"].by_cause == {"other_stream": (4 * K + 8 * K, 2)}
 
@@ -140,6 +153,7 @@ def test_sums_hold_every_gap_and_agree_with_the_breakdown(found, with_device):
         assert first.get(name, 0) == parts[name]
     queue = ("submit", "python", "unexplained")
     own = sum(first.get(name, 0) for name in (*queue, "after_sync", "nothing"))
+    assert "queued" not in first  # nothing here says what launched it
     counted = queue if lanes[0]["where"].startswith("cuda") else queue[1:]  # to a host, submitting is work
     assert own == sum(parts[name] for name in counted)
 
