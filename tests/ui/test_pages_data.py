@@ -37,8 +37,8 @@ def test_overview(usual):
 def test_bottlenecks_by(usual):
     for by in ("line", "op", "op_shape", "module"):
         data = bottlenecks.data(usual, {"by": by})
-        assert data.table.rows
-        columns, rows = table_view(data.view, data.table, "abc")
+        assert data.content.rows
+        columns, rows = table_view(data.view, data.content, "abc")
         fields = {c["field"] for c in columns}
         assert all(fields - {"show"} <= set(row) for row in rows)
         assert all(row.get("timeline", "/t/abc/timeline").startswith("/t/abc/timeline") for row in rows)
@@ -47,12 +47,12 @@ def test_bottlenecks_by(usual):
 
 def test_one_phase(usual):
     data = bottlenecks.data(usual, {"by": "op", "phase": "optimizer"})
-    assert [row.name for row in data.table.rows] == ["aten::add_"]
+    assert [row.name for row in data.content.rows] == ["aten::add_"]
 
 
 def test_values_are_in_the_unit_of_their_header(usual):
     data = bottlenecks.data(usual, {"by": "op"})
-    columns, rows = table_view(data.view, data.table, "abc")
+    columns, rows = table_view(data.view, data.content, "abc")
     header = next(c["headerName"] for c in columns if c["field"] == "self")
     assert header == "self a step, µs"
     row = next(r for r in rows if r["name"] == "aten::add_")

@@ -23,14 +23,14 @@ GRID: Final = "bottleneck-grid"
 DEFAULT_SORT: Final = "self:desc"
 
 
-def table_tools(view: View, search: Search) -> list[Any]:
-    """The filter of rows and the exports, at the end of the page's bar."""
+def table_tools(search: Search, name: str) -> list[Any]:
+    """The filter of rows and the exports, at the end of the page's bar. ``name``: of the CSV file."""
     return [
         html.Div(
             id="bottleneck-filter",
             **field("filter", "Filter rows", value=search.get("q", "")[:200], **{"for": GRID}),
         ),
-        g.csv_button(GRID, f"bottlenecks-{view.by}"),
+        g.csv_button(GRID, name),
         g.markdown_button(GRID),
     ]
 

@@ -1,4 +1,4 @@
-"""Bottlenecks: what costs most, by line, operator, operator and shape, or module."""
+"""Bottlenecks: what costs most, as a table, a call tree, an icicle, a sandwich or a scatter."""
 
 from __future__ import annotations
 
@@ -9,13 +9,29 @@ from dash import ClientsideFunction, Input, Output, State, html
 
 from neuron_explorer.analysis import bottlenecks as analysis
 from neuron_explorer.analysis.bottlenecks import Table
+from neuron_explorer.analysis.call_tree import Tree, top_down
+from neuron_explorer.analysis.callers import callers
+from neuron_explorer.analysis.contexts import contexts
 from neuron_explorer.analysis.filters import KEYS as FILTERS
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.plain import plain
+from neuron_explorer.analysis.sandwich import FunctionRow, Sandwich, Target, around, functions
+from neuron_explorer.analysis.selection import Selection
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.ui.cache import cached
+from neuron_explorer.ui.components.bottleneck_sandwich import choice_card, sandwich_view
+from neuron_explorer.ui.components.bottleneck_scatter import CHART, scatter_card
 from neuron_explorer.ui.components.bottleneck_table import GRID, table_card, table_tools
-from neuron_explorer.ui.components.bottleneck_views import KEYS, ROWS, View, view_of, view_switch
-from neuron_explorer.ui.components.card import segmented
+from neuron_explorer.ui.components.bottleneck_tree import icicle_card, tree_card
+from neuron_explorer.ui.components.bottleneck_views import (
+    KEYS,
+    View,
+    search_field,
+    view_controls,
+    view_of,
+    view_switch,
+)
+from neuron_explorer.ui.components.calls_data import LIMIT
 from neuron_explorer.ui.components.line_panel import ops_table
 from neuron_explorer.ui.components.links import place, source_url, timeline_url
 from neuron_explorer.ui.components.source_panel import source_context
@@ -37,11 +53,23 @@ _BY: Final = {
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Functions or lines to choose one from."""
+
+    rows: tuple[FunctionRow, ...]
+    selection: Selection
+
+
+@dataclass(frozen=True)
 class BottleneckData:
-    """What the page shows, and the state that chose it."""
+    """What the page shows, and the state that chose it.
+
+    ``content``: a table (also of the scatter), a tree (also of the icicle), or of the sandwich what
+    there is to choose from, what was chosen, or None where nothing ran there.
+    """
 
     view: View
-    table: Table
+    content: Table | Tree | Choice | Sandwich | None
 
 
 @dataclass(frozen=True)
@@ -55,8 +83,26 @@ class LineData:
 
 def data(trace: Trace, search: Search) -> BottleneckData:
     """The page's data. Unknown values in the query fall back to the defaults."""
-    view = view_of(search)
-    return BottleneckData(view, cached(trace, _BY[view.by], filter_of(trace, search)))
+    view, chosen = view_of(search), filter_of(trace, search)
+    if view.view in ("table", "scatter"):
+        return BottleneckData(view, cached(trace, _BY[view.by], chosen))
+    if view.view == "sandwich":
+        return BottleneckData(view, cached(trace, _sandwich, chosen, view.frames, view.level, view.target))
+    return BottleneckData(view, cached(trace, _tree, chosen, view.order, view.frames, view.level))
+
+
+def _tree(trace: Trace, chosen: Filter, order: str, frames: str, level: str) -> Tree:
+    make = top_down if order == "down" else callers
+    return make(cached(trace, contexts, chosen), frames=frames, level=level, limit=LIMIT)
+
+
+def _sandwich(
+    trace: Trace, chosen: Filter, frames: str, level: str, target: Target | None
+) -> Choice | Sandwich | None:
+    c = cached(trace, contexts, chosen)
+    if target is None:
+        return Choice(functions(c, frames=frames, level=level), c.selection)
+    return around(c, target, frames=frames, limit=LIMIT)
 
 
 def line_data(trace: Trace, search: Search) -> LineData | None:
@@ -75,15 +121,15 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
             html.H1("Bottlenecks", className="visually-hidden"),
             html.Div(
                 [
-                    *view_switch(d.view, trace_id),
-                    _rows_by(d.view, trace_id),
-                    html.Div(table_tools(d.view, search), className="toolbar-end"),
+                    view_switch(d.view, trace_id),
+                    *view_controls(d.view, trace_id),
+                    html.Div(_tools(d, search), className="toolbar-end"),
                 ],
                 className="toolbar",
             ),
             html.Div(
                 [
-                    table_card(d.view, d.table, trace_id, search),
+                    _content(d, trace, trace_id, search),
                     html.Aside(
                         panel(trace_id, trace, search), id="bottleneck-panel", className="side-panel",
                         **{"aria-label": "Source line"},
@@ -96,9 +142,26 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     )  # fmt: skip
 
 
-def _rows_by(view: View, trace_id: str) -> html.Div:
-    rows = [(name, view.url(trace_id, by=key), key == view.by) for key, name in ROWS]
-    return segmented("Rows by", rows, keep="q file line")
+def _tools(d: BottleneckData, search: Search) -> list[Any]:
+    if d.view.view == "table":
+        return table_tools(search, f"bottlenecks-{d.view.by}")
+    if isinstance(d.content, Choice):
+        return table_tools(search, f"{d.view.level}s")
+    return [] if d.view.view == "scatter" else [search_field(search)]
+
+
+def _content(d: BottleneckData, trace: Trace, trace_id: str, search: Search) -> Any:
+    view, content = d.view, d.content
+    if isinstance(content, Table):
+        if view.view == "scatter":
+            return scatter_card(view, content, trace_id)
+        return table_card(view, content, trace_id, search)
+    if isinstance(content, Tree):
+        draw = icicle_card if view.view == "icicle" else tree_card
+        return draw(view, content, trace, trace_id)
+    if isinstance(content, Choice):
+        return choice_card(view, content.rows, content.selection, trace_id, search)
+    return sandwich_view(view, content, trace, trace_id)
 
 
 def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
@@ -156,6 +219,12 @@ def register(app: dash.Dash, registry: Registry) -> None:
         with keeping(filter_of(trace, state).in_address()):
             return panel(trace_id, trace, state)
 
+    app.clientside_callback(
+        ClientsideFunction("nx", "pointClicked"),
+        Output(CHART, "className"),
+        Input(CHART, "clickData"),
+        prevent_initial_call=True,
+    )
     app.clientside_callback(
         ClientsideFunction("nx", "gridState"),
         Output(GRID, "className"),
