@@ -119,6 +119,7 @@ def meta(timelines: Timelines, trace_id: str) -> dict[str, Any]:
         # Nanoseconds since 1970 pass what a JavaScript number holds exactly.
         "start_unix_ns": str(timeline.trace.metadata.get("start_unix_ns", 0)),
         "events": index.events,
+        "index_bytes": index.nbytes,
         "bins": BINS,
         "sub": SUB,
         "names": len(index.names),

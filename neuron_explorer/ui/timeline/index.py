@@ -75,6 +75,11 @@ class Index(Rows):
             for first in range(lane["first"], lane["first"] + lane["tracks"], BLOCK_TRACKS)
         )
 
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes on disk."""
+        return sum(file.stat().st_size for file in self.folder.iterdir())
+
     def give_back(self) -> None:
         """As Rows.give_back, for everything that is mapped."""
         super().give_back()

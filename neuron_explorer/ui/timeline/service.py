@@ -145,7 +145,9 @@ def _build(timeline: Timeline) -> None:
     try:
         build(timeline.trace.path, timeline.trace.metadata, tell)
         timeline.index = open_index(timeline.trace.path)
-        log.info("timeline index built in %.1f s", time.perf_counter() - began)
+        size = timeline.index.nbytes
+        log.info("timeline index built in %.1f s: %d MB, %d bytes an event",
+                 time.perf_counter() - began, size >> 20, size // max(1, timeline.index.events))  # fmt: skip
     except (OSError, StaleIndexError, ValueError, MemoryError) as error:
         timeline.problem = f"The timeline's index could not be built: {error}"
     except _ServerStops:
