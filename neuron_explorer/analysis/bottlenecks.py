@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neuron_explorer.analysis.cells import Cells
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.kernels import STARTS, Kernel, kernel_of
 from neuron_explorer.analysis.modules import ancestors, module_pattern, wildcard
 from neuron_explorer.analysis.rolled import (
@@ -93,14 +94,16 @@ class Table:
         return [asdict(row) for row in self.rows]
 
 
-def by_op(trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection: Selection | None = None) -> Table:
+def by_op(
+    trace: Trace, period: str | Filter = "auto", *, limit: int = LIMIT, selection: Selection | None = None
+) -> Table:
     """A row per operator."""
     sel = selection or select(trace, period)
     return _by_op(trace, "op", sel, cells_of(trace, sel), ("name",), limit, kernels=True)
 
 
 def by_op_and_shape(
-    trace: Trace, period: str = "auto", *, limit: int = LIMIT, selection: Selection | None = None
+    trace: Trace, period: str | Filter = "auto", *, limit: int = LIMIT, selection: Selection | None = None
 ) -> Table:
     """A row per operator, shapes and dtypes of its arguments."""
     sel = selection or select(trace, period)
@@ -135,7 +138,7 @@ def _by_op(
 
 def by_line(
     trace: Trace,
-    period: str = "auto",
+    period: str | Filter = "auto",
     *,
     limit: int = LIMIT,
     selection: Selection | None = None,
@@ -216,7 +219,7 @@ class FileRow:
     share: float
 
 
-def by_file(trace: Trace, period: str = "auto", *, selection: Selection | None = None) -> tuple[FileRow, ...]:
+def by_file(trace: Trace, period: str | Filter = "auto", *, selection: Selection | None = None) -> tuple[FileRow, ...]:
     """A row per source file, by self time. Total times of lines do not add up, so there is none."""
     sel = selection or select(trace, period)
     cells = cells_of(trace, sel)
@@ -254,7 +257,13 @@ def _files(files: dict[str, list[int]], selection: Selection) -> tuple[FileRow, 
 
 
 def ops_on_line(
-    trace: Trace, file: str, line: int, period: str = "auto", *, limit: int = 50, selection: Selection | None = None
+    trace: Trace,
+    file: str,
+    line: int,
+    period: str | Filter = "auto",
+    *,
+    limit: int = 50,
+    selection: Selection | None = None,
 ) -> Table:
     """A row per operator that ran for one source line."""
     sel = selection or select(trace, period)
@@ -265,7 +274,7 @@ def ops_on_line(
 
 def by_module(
     trace: Trace,
-    period: str = "auto",
+    period: str | Filter = "auto",
     *,
     merge: bool = True,
     limit: int = LIMIT,

@@ -17,6 +17,7 @@ import numpy as np
 from neuron_explorer.analysis import activity as a
 from neuron_explorer.analysis import intervals as iv
 from neuron_explorer.analysis.compile_time import compile_time
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.intervals import Intervals
 from neuron_explorer.analysis.scope import Scope, scopes
 from neuron_explorer.analysis.selection import ENGINE_CALLS, Selection, select
@@ -91,7 +92,7 @@ class TimeBreakdown:
         return {name: sum(w.ns[i] for w in mine) for i, name in enumerate(PARTS)}
 
 
-def breakdown(trace: Trace, period: str = "auto", selection: Selection | None = None) -> TimeBreakdown:
+def breakdown(trace: Trace, period: str | Filter = "auto", selection: Selection | None = None) -> TimeBreakdown:
     """Break each selected step (without steady steps: the run) into parts. Raises ValueError as ``select``."""
     chosen = selection or select(trace, period)
     ranks = scopes(trace, chosen)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neuron_explorer.analysis.compile_events import detail_of, user_function
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.flops import cost_of, moves_nothing
 from neuron_explorer.analysis.op_cost import MATRIX, Cost
 from neuron_explorer.analysis.roofline import matrix_rate
@@ -119,7 +120,7 @@ class _Sum:
     backward_launches: int = 0
 
 
-def compiled_lines(trace: Trace, period: str = "auto", *, selection: Selection | None = None) -> CompiledLines:
+def compiled_lines(trace: Trace, period: str | Filter = "auto", *, selection: Selection | None = None) -> CompiledLines:
     """Regions and lines of the selection (``period`` as in ``select``)."""
     chosen = selection or select(trace, period)
     sums = _launches(trace, chosen)

@@ -23,6 +23,7 @@ import numpy as np
 
 from neuron_explorer.analysis.bottlenecks import Table, by_line
 from neuron_explorer.analysis.calls import Calls, Group, compiled_launches, load_calls, positions
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.op_cost import MATRIX, Cost
 from neuron_explorer.analysis.readiness import EAGER_LAUNCH_US
 from neuron_explorer.analysis.roofline import matrix_rate
@@ -135,7 +136,7 @@ class _Sum:
 
 
 def hardware_bound(
-    trace: Trace, period: str = "auto", *, chip: str = DEFAULT_CHIP, selection: Selection | None = None
+    trace: Trace, period: str | Filter = "auto", *, chip: str = DEFAULT_CHIP, selection: Selection | None = None
 ) -> HardwareBound:
     """For one device of ``chip``. Raises ValueError for a chip that is not known."""
     if chip not in CHIPS:

@@ -11,6 +11,7 @@ import numpy as np
 from neuron_explorer.analysis import activity as a
 from neuron_explorer.analysis import intervals as iv
 from neuron_explorer.analysis.breakdown import LONG_GAP_NS, Layer, layers_of
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.intervals import Intervals
 from neuron_explorer.analysis.places_at import Marks, launched_from, marks, place_names
 from neuron_explorer.analysis.scope import Scope, scopes
@@ -90,7 +91,7 @@ class Idle:
     selection: Selection
 
 
-def idle(trace: Trace, period: str = "auto", selection: Selection | None = None) -> Idle:
+def idle(trace: Trace, period: str | Filter = "auto", selection: Selection | None = None) -> Idle:
     """The gaps within the selected steps, or the run. Raises ValueError as ``select``."""
     chosen = selection or select(trace, period)
     ranks = scopes(trace, chosen)

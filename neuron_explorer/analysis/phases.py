@@ -18,7 +18,7 @@ import numpy as np
 
 from neuron_explorer.analysis.cells import cells, groups, sums
 from neuron_explorer.analysis.compile_time import compile_time
-from neuron_explorer.analysis.filters import HOST
+from neuron_explorer.analysis.filters import HOST, Filter
 from neuron_explorer.analysis.intervals import merged, subtract, union
 from neuron_explorer.analysis.marks import kinds_of
 from neuron_explorer.analysis.rolled import COMPILE_KINDS, LINE_KINDS, cells_of, main_waits
@@ -87,7 +87,7 @@ class Breakdown:
         return part.ns / max(self.steps, 1)
 
 
-def time_by_phase(trace: Trace, period: str = "auto", selection: Selection | None = None) -> Breakdown:
+def time_by_phase(trace: Trace, period: str | Filter = "auto", selection: Selection | None = None) -> Breakdown:
     """Break the selected steps (or the whole run) into parts that add up."""
     sel = selection or select(trace, period)
     ranks = sorted({rank for rank, _ in sel.places})

@@ -358,13 +358,3 @@ def _numbers(steps: list[dict[str, Any]]) -> tuple[int, ...]:
 def _extent(trace: Trace) -> int:
     rows = trace.sql_arrow('SELECT max("start" + greatest(duration, 0)) - min("start") FROM events WHERE "start" >= 0')
     return int(rows.column(0)[0].as_py() or 0)
-
-
-def in_phase(selection: Selection, phase: str) -> Selection:
-    """The same selection, one phase of it; shares stay shares of the whole.
-
-    Raises ValueError for a phase that the schema does not know.
-    """
-    if phase not in PHASES:
-        raise ValueError(f"phase must be one of {', '.join(PHASES)}, not {phase!r}")
-    return replace(selection, where=f"{selection.where} AND phase = '{phase}'", note=f"{selection.note}; {phase} only")

@@ -10,6 +10,7 @@ import numpy as np
 from neuron_explorer.analysis import robust
 from neuron_explorer.analysis.answer import unless_observed
 from neuron_explorer.analysis.breakdown import PARTS, TimeBreakdown, breakdown
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, main_process, select
 from neuron_explorer.analysis.steps import ENOUGH_STEPS, StepTimes, step_times
 
@@ -105,7 +106,7 @@ class Steady:
         return self.change.p < CHANGE_SIGNIFICANT and by >= CHANGE_SHARE * self.change.before
 
 
-def steady(trace: Trace, period: str = "auto") -> Steady:
+def steady(trace: Trace, period: str | Filter = "auto") -> Steady:
     """The steps of the main process. ``period``: a range of steps (``3-7``) looks at these only.
 
     Raises ValueError as ``select`` does.

@@ -76,11 +76,10 @@ def step_times(trace: Trace, chosen: Filter | None = None) -> StepTimes:
     slowest = len(mains) > 1 and rank is None
     if slowest:
         by_step: dict[int, StepTime] = {}
-        for step in steps:
-            known = by_step.setdefault(step.step, step)
-            if step.duration > known.duration:
-                by_step[step.step] = step
-        steps = tuple(step for _, step in sorted(by_step.items()))
+        for one in steps:
+            if one.duration > by_step.setdefault(one.step, one).duration:
+                by_step[one.step] = one
+        steps = tuple(one for _, one in sorted(by_step.items()))
     steady = [s.duration for s in steps if s.period == "steady" and s.duration >= 0]
     enough = len(steady) >= ENOUGH_STEPS
     if not steps:

@@ -22,6 +22,7 @@ from neuron_explorer.analysis.answer import (
     place,
     unless_observed,
 )
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.analysis.waste_copies import copies
 from neuron_explorer.analysis.waste_host import host_reads, optimizers, zero_fills
@@ -111,7 +112,7 @@ class Waste:
     tensors: bool
 
 
-def waste(trace: Trace, period: str = "auto", *, selection: Selection | None = None) -> Waste:
+def waste(trace: Trace, period: str | Filter = "auto", *, selection: Selection | None = None) -> Waste:
     """Everything that the rules find."""
     sel = selection or select(trace, period)
     found = [each for rule in _RULES for each in rule(trace, sel)]

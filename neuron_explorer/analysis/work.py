@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neuron_explorer.analysis.calls import Calls, Group, load_calls, on_device
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.flops import Cost, cost_of, counts_by_parts, moves_nothing, why_not
 from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.neuron.dispatch import is_composite
@@ -79,7 +80,7 @@ class Work:
         return sum(c.cost.flops * c.calls for c in self.counted)
 
 
-def step_work(trace: Trace, period: str = "auto", *, selection: Selection | None = None) -> Work:
+def step_work(trace: Trace, period: str | Filter = "auto", *, selection: Selection | None = None) -> Work:
     """FLOPs and bytes of the steady steps, where there are any."""
     chosen = selection or select(trace, period)
     return work_of(load_calls(trace, chosen), chosen, trace.metadata)

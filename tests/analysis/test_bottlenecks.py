@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from synthetic import OTHER, event, memory_trace
 
 from neuron_explorer.analysis.bottlenecks import by_line, by_module, by_op, by_op_and_shape, ops_on_line, split_lines
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.kernels import Kernel, kernel_of
-from neuron_explorer.analysis.selection import in_phase, select
+from neuron_explorer.analysis.selection import select
 
 STEPS = [(0, 1000, "warmup"), (1000, 1000, "steady"), (2000, 1000, "steady")]
 
@@ -132,7 +133,7 @@ def test_all_and_one_phase():
     trace = memory_trace([forward(100), forward(1100), event("aten::add_", 1500, 5, phase="optimizer")], STEPS)
     assert by_op(trace, "all").self_ns == 605
     assert by_op(trace, "all").rows[0].self_per_step is None
-    only = by_op(trace, selection=in_phase(select(trace), "optimizer"))
+    only = by_op(trace, selection=select(trace, Filter(phases=("optimizer",))))
     assert [(r.name, r.self_ns) for r in only.rows] == [("aten::add_", 5)]
 
 

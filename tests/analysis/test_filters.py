@@ -201,5 +201,6 @@ def test_any_address_gives_a_filter_that_the_trace_has(search):
 
 def test_words():
     assert Filter("3-3", ("forward",)).words == {"period": "step 3", "phase": "forward"}
-    assert Filter("all", rank=2, device="cpu").words == {"period": "whole run", "rank": "rank 2", "device": "device cpu"}
+    found = Filter("all", rank=2, device="cpu").words
+    assert found == {"period": "whole run", "rank": "rank 2", "device": "device cpu"}
     assert step_range("7-3") is None

@@ -7,7 +7,7 @@ from synthetic import MAIN, OTHER, event, lane, memory_trace
 
 from neuron_explorer.analysis.bottlenecks import by_line
 from neuron_explorer.analysis.phases import time_by_phase
-from neuron_explorer.analysis.selection import in_phase, select, time_kind
+from neuron_explorer.analysis.selection import select, time_kind
 
 WARM = [(0, 100, "warmup"), (100, 100, "steady"), (200, 100, "steady")]
 
@@ -81,15 +81,6 @@ def test_an_odd_lane_table_does_no_harm():
 def test_time_says_what_it_is(device, name, execution):
     kind = time_kind({"device": device})
     assert (kind.name, kind.is_execution) == (name, execution)
-
-
-def test_a_phase_narrows_the_rows_but_not_the_whole():
-    selection = select(memory_trace(ops(110), WARM))
-    forward = in_phase(selection, "forward")
-    assert forward.whole_ns == selection.whole_ns
-    assert "phase = 'forward'" in forward.where
-    with pytest.raises(ValueError, match="phase"):
-        in_phase(selection, "forward' OR TRUE --")
 
 
 def test_a_range_of_steps():
