@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neuron_explorer.ui.timeline import blocks, build, lod, match, reading, rows, scatter, service, span
+from neuron_explorer.ui.timeline import blocks, build, lod, marks, match, reading, rows, scatter, service, span
 from neuron_explorer.ui.timeline.index import open_index
 from neuron_explorer.ui.timeline.keys import FIRST
 from neuron_explorer.ui.timeline.own import pieces
@@ -268,7 +268,7 @@ def test_marks_of_any_matches_are_the_bins_they_touch(make_trace, tiny_parts, ev
     assert sorted(index.column("row")[found.positions]) == [
         i for i, each in enumerate(columns["name"]) if each == f"op{name}"
     ]
-    data = np.frombuffer(match.bitmap(found, range(index.track_count), shift, 0), np.uint8)
+    data = np.frombuffer(marks.bitmap(found, range(index.track_count), shift, 0), np.uint8)
     bits = np.unpackbits(data.reshape(index.track_count, -1), axis=1, bitorder="little")
     for track in range(index.track_count):
         lo, hi = index.base_range(track)
@@ -277,4 +277,4 @@ def test_marks_of_any_matches_are_the_bins_they_touch(make_trace, tiny_parts, ev
         want = {t >> shift for a, b in spans for t in range(a, max(b, a + 1))}
         assert set(np.flatnonzero(bits[track]).tolist()) == {b for b in want if b < 1024}
     starts = index.column("start")[found.positions]
-    assert match.over_the_run(found).tolist() == sorted({int(s * 1024 / index.end) for s in starts})
+    assert marks.over_the_run(found).tolist() == sorted({int(s * 1024 / index.end) for s in starts})

@@ -286,13 +286,14 @@ def test_a_changed_trace_makes_the_index_stale(make_trace):
 def test_damaged_indexes_are_refused(make_trace):
     path, metadata = make_trace(random_events(8, 600, 10_000))
     folder = build(path, metadata)
-    for name in ("b_start.bin", "tracks.bin", "index.json", "minimap.bin"):
+    for name in ("b_start.bin", "tracks.bin", "index.json", "minimap.bin", "p_self.bin", "lines.json", "r_line.bin"):
         original = (folder / name).read_bytes()
         for content in (b"", original[:-3], b"\xff" * len(original), None):
             (folder / name).unlink()
             if content is not None:
                 (folder / name).write_bytes(content)
-            if name == "b_start.bin" and content and len(content) == len(original):
+            same_size = bool(content) and len(content) == len(original)
+            if (name in ("b_start.bin", "r_line.bin", "p_self.bin") and same_size) or content == original:
                 open_index(path)  # garbage times cannot be told from times; they only draw badly
             elif name != "minimap.bin" or not content or len(content) % 4:
                 with pytest.raises(StaleIndexError):

@@ -66,14 +66,14 @@ def row_codes(index: Index, trace: Path, by: str) -> RowCodes:
     """What the rows of a trace are by one of ``CRITERIA``."""
     if by == "op":
         # The first name is that of events without one.
-        own, events = (np.concatenate((s[:1], [0, 0], s[1:])) for s in index.key_sums("name"))
-        return RowCodes(None, [*RESERVED, *map(Key, index.names[1:])], own, events)
+        own, events = (np.concatenate((s[:1], [0, 0], s[1:])) for s in index.key_sums["name"])
+        return RowCodes(None, [*RESERVED, *map(Key, index.names[1:])], own, events.astype(np.int64))
     if by == "cost":
         return _costs_of(trace)
     keys = [Key(*line) for line in index.lines] if by == "line" else [Key(module) for module in index.modules]
-    own, events = index.key_sums(by)
+    own, events = index.key_sums[by]
     nothing = tuple(FIRST + n for n, key in enumerate(keys) if by == "line" and key.line < 1)
-    return RowCodes(index.of_rows[by], [*RESERVED, *keys], own, events, nothing)
+    return RowCodes(index.of_rows[by], [*RESERVED, *keys], own, events.astype(np.int64), nothing)
 
 
 def _costs_of(trace: Path) -> RowCodes:

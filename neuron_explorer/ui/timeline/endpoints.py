@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.errors import NeuronExplorerError
-from neuron_explorer.ui.timeline import codes, colours, counters, details, events, match, span
+from neuron_explorer.ui.timeline import codes, colours, counters, details, events, marks, match, span
 from neuron_explorer.ui.timeline.categories import CATEGORIES
 from neuron_explorer.ui.timeline.categories import INDEX as CATEGORY
 from neuron_explorer.ui.timeline.index import Index
@@ -170,7 +170,7 @@ def _marks(timelines: Timelines, timeline: Timeline, index: Index, args: Args) -
     for b in blocks:
         block = index.blocks[b]
         for i in numbers:
-            data = match.bitmap(found, range(block.first, block.first + block.count), shift, i)
+            data = marks.bitmap(found, range(block.first, block.first + block.count), shift, i)
             parts += [struct.pack("<I", len(data)), data]
     return b"".join(parts), FOR_GOOD
 
@@ -277,7 +277,7 @@ def _search(timelines: Timelines, timeline: Timeline, index: Index, args: Args) 
     return {
         "count": len(order),
         "cut": found.cut,
-        **({"where": match.over_the_run(found).tolist()} if "where" in args else {}),
+        **({"where": marks.over_the_run(found).tolist()} if "where" in args else {}),
         "first": first,
         "hits": [events.brief(index, index.track_of(p), p) for p in order[first : first + limit].tolist()],
     }, FOR_GOOD

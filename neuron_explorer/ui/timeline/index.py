@@ -13,7 +13,7 @@ import numpy as np
 from neuron_explorer.ui.timeline import blocks, lod
 from neuron_explorer.ui.timeline.categories import CATEGORIES, OPEN_FLAG
 from neuron_explorer.ui.timeline.categories import INDEX as CATEGORY
-from neuron_explorer.ui.timeline.keys import OF_ROWS
+from neuron_explorer.ui.timeline.keys import FIRST, OF_ROWS
 from neuron_explorer.ui.timeline.place import (
     FORMAT_VERSION,
     MINIMAP_BINS,
@@ -68,22 +68,34 @@ class Index(Rows):
         self.of_rows = {by: _mapped(folder / f"r_{by}.bin", np.dtype("<u4"), info["rows"]) for by in OF_ROWS}
         self.codes = blocks.Codes(info["names"], info["lines"], self.of_rows["line"])
         self.blocks_of_time = self._open_blocks(info["bounds"], info["numbers"])
+        self._read_keys()
         self._check()
+        self.nbytes = sum(file.stat().st_size for file in folder.iterdir())
         self.blocks = tuple(
             Block(number, first, min(BLOCK_TRACKS, lane["first"] + lane["tracks"] - first))
             for number, lane in enumerate(self.lanes)
             for first in range(lane["first"], lane["first"] + lane["tracks"], BLOCK_TRACKS)
         )
 
-    @cached_property
-    def nbytes(self) -> int:
-        """Bytes on disk."""
-        return sum(file.stat().st_size for file in self.folder.iterdir())
-
     def give_back(self) -> None:
         """As Rows.give_back, for everything that is mapped."""
         super().give_back()
         give_back((*self._level.values(), *self.of_rows.values(), *self.blocks_of_time.tables.values()))
+
+    def _read_keys(self) -> None:
+        """Texts and sums of what events are numbered by; all now, for the folder may be deleted at any time."""
+        texts = {by: json.loads((self.folder / f"{by}s.json").read_text()) for by in ("name", *OF_ROWS)}
+        self.names = [n if isinstance(n, str) else "" for n in texts["name"]] or [""]
+        """The text of each name number."""
+        self.lines = [(str(file), int(line)) for file, line in texts["line"]]
+        """File and line (-1 for none) of each line number, from keys.FIRST on."""
+        self.modules = [str(module) for module in texts["module"]]
+        """The path of each module number, from keys.FIRST on."""
+        sizes = {"name": len(self.names), "line": FIRST + len(self.lines), "module": FIRST + len(self.modules)}
+        if any(self.info[f"{by}s"] != size for by, size in sizes.items()):
+            raise StaleIndexError("damaged")
+        self.key_sums = {by: _array(self.folder / f"k_{by}.bin", "<f8", 2 * n).reshape(2, n) for by, n in sizes.items()}
+        """Self time in ns and coloured rows of each name, line and module over the whole trace."""
 
     def _open_blocks(self, bounds: int, groups: list[Any]) -> blocks.Blocks:
         width = sum(n for _, _, n in groups)
@@ -121,12 +133,6 @@ class Index(Rows):
             raise StaleIndexError("damaged")
 
     @cached_property
-    def names(self) -> list[str]:
-        """The text of each name number."""
-        names = json.loads((self.folder / "names.json").read_text())
-        return [n if isinstance(n, str) else "" for n in names] or [""]
-
-    @cached_property
     def annotation_tracks(self) -> list[int]:
         """The rows of threads that hold most annotations by time, in order: a header shows them."""
         found = np.flatnonzero((self._base["cat"] & ~np.uint8(OPEN_FLAG)) == CATEGORY["host"])
@@ -141,23 +147,6 @@ class Index(Rows):
         """Times and values of a counter."""
         part = slice(self.series[number]["offset"], self.series[number]["offset"] + self.series[number]["n"])
         return self._sample_time[part], self._sample_value[part]
-
-    def key_sums(self, by: str) -> tuple[np.ndarray, np.ndarray]:
-        """Self time in ns and coloured rows of each name, line or module over the whole trace."""
-        size = self.info[f"{by}s"]
-        own, events = _array(self.folder / f"k_{by}.bin", "<f8", 2 * size).reshape(2, size)
-        return own, events.astype(np.int64)
-
-    @cached_property
-    def lines(self) -> list[tuple[str, int]]:
-        """File and line (-1 for none) of each line number, from keys.FIRST on."""
-        lines = json.loads((self.folder / "lines.json").read_text())
-        return [(str(file), int(line)) for file, line in lines]
-
-    @cached_property
-    def modules(self) -> list[str]:
-        """The path of each module number, from keys.FIRST on."""
-        return [str(module) for module in json.loads((self.folder / "modules.json").read_text())]
 
     def entries(self, track: int, t0: int, t1: int, shift: int) -> lod.Entries:
         """The row's entries in [t0, t1), none merged across bins of ``2**shift`` ns.
