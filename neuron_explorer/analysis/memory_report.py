@@ -308,14 +308,14 @@ def _allocations(trace: Trace, ask: Ask) -> Answer:
 
 _BASE: Final = (
     "Blocks are followed from their allocation to their release, with the line that each had: CPU memory of torch's "
-    "own allocator, and what the allocators of other devices report. The order of events is that of their times. The whole "
-    "run counts unless a range of steps is asked for. "
+    "own allocator, and what the allocators of other devices report. The order of events is that of their times. The "
+    "whole run counts unless a range of steps is asked for. "
 )  # fmt: skip
 _CATEGORIES: Final = "Categories:\n\n" + "\n".join(f"- {name}: {rule}" for name, rule in RULES.items())
 _LEAKS: Final = (
     f"A line leaks where blocks of at least three steps live on {LATER} steps after their own and to the end, and "
-    f"where what it keeps still grows from the middle of the run to three quarters and to the end ({ENOUGH_STEPS} steps or "
-    "more)."
+    f"where what it keeps still grows from the middle of the run to three quarters and to the end ({ENOUGH_STEPS} "
+    "steps or more)."
 )
 QUESTIONS: Final = (
     Question(

@@ -310,10 +310,9 @@ def _details(
 
     blocks = np.flatnonzero(kind == _CODE["memory"])
     if len(blocks):
-        at = picked[blocks]
-        code, described = memory_details(
-            recording.lookups.name[name[blocks]], recording.lookups.names.values, rows.seq[at], rows.self_[at], rows.aux[at]
-        )
+        at, words = picked[blocks], recording.lookups.name[name[blocks]]
+        known = recording.lookups.names.values
+        code, described = memory_details(words, known, rows.seq[at], rows.self_[at], rows.aux[at])
         position = np.array([table.setdefault(document, len(table)) for document in described], np.int32)
         codes[blocks] = position[code]
         texts = list(table)

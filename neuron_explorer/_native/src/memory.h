@@ -188,7 +188,8 @@ static Blocks* blocks() {
 static void allocated(const void* address, int64_t bytes, uint16_t device) {
   Blocks* all = blocks();
   // What an emulated device does on the CPU is not the program's, and not observed.
-  if (all == nullptr || g_memory_paused.load(std::memory_order_relaxed) || !at::isRecordFunctionEnabled()) return;
+  if (all == nullptr || g_memory_paused.load(std::memory_order_relaxed)) return;
+  if ((device >> 8) == 0 && !at::isRecordFunctionEnabled()) return;
   Block b;
   b.number = g_block_number.fetch_add(1, std::memory_order_relaxed) + 1;
   b.bytes = bytes;

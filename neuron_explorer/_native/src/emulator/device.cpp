@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <ATen/Tensor.h>
+#include <ATen/record_function.h>
 
 namespace nx {
 
@@ -53,9 +54,20 @@ void Memory::remove(c10::DeviceIndex device, size_t bytes) {
   s.reserved_bytes[kAggregate].decrease(bytes);
 }
 
+// Tells torch's profiler, as the allocators of real devices do. There is no pool: nothing is reserved.
+static void report(void* data, int64_t bytes, c10::DeviceIndex device) {
+  size_t total;
+  {
+    std::lock_guard<std::mutex> lock(g_memory.mutex);
+    total = static_cast<size_t>(g_memory.stats[device].allocated_bytes[Memory::kAggregate].current);
+  }
+  c10::reportMemoryUsageToProfiler(data, bytes, total, 0, c10::Device(kNeuron, device));
+}
+
 static void release(void* context) {
   auto* block = static_cast<Block*>(context);
   g_memory.remove(block->device, block->bytes);
+  report(block->host.get(), -static_cast<int64_t>(block->bytes), block->device);
   delete block;
 }
 
@@ -63,6 +75,7 @@ c10::DataPtr adopt(c10::DataPtr host, size_t bytes, c10::DeviceIndex device) {
   g_memory.add(device, bytes);
   void* data = host.get();
   auto* block = new Block{std::move(host), bytes, device};
+  if (data != nullptr) report(data, static_cast<int64_t>(bytes), device);
   return c10::DataPtr(data, block, &release, c10::Device(kNeuron, device));
 }
 
@@ -74,6 +87,7 @@ c10::DataPtr NeuronAllocator::allocate_on(size_t bytes, c10::DeviceIndex device)
   g_memory.add(device, bytes);
   c10::DataPtr host;
   try {
+    at::DisableRecordFunctionGuard unrecorded;  // the host's memory stands for the device's
     host = c10::GetAllocator(c10::DeviceType::CPU)->allocate(bytes);
   } catch (...) {
     g_memory.remove(device, bytes);
@@ -81,6 +95,7 @@ c10::DataPtr NeuronAllocator::allocate_on(size_t bytes, c10::DeviceIndex device)
   }
   void* data = host.get();
   auto* block = new Block{std::move(host), bytes, device};
+  report(data, static_cast<int64_t>(bytes), device);
   return c10::DataPtr(data, block, &release, c10::Device(kNeuron, device));
 }
 
