@@ -99,6 +99,13 @@
     return found;
   }
 
+  /* Where the tree begins to say something: below the callers that hold all of it. */
+  function beginning(data) {
+    var node = data.nodes[0];
+    while (node.children.length === 1 && node.children[0].children.length) { node = node.children[0]; }
+    return node;
+  }
+
   function wanted() {
     var input = document.querySelector("#calls-search input");
     return input ? input.value.trim().toLowerCase() : "";
@@ -156,6 +163,6 @@
 
   window.nxCalls = {
     kinds: kinds, time: time, withUnit: withUnit, share: share, count: count, links: links, here: here, selecting: selecting,
-    chosen: chosen, path: path, wanted: wanted, matches: matches, element: element, link: link, isFrame: isFrame,
+    chosen: chosen, path: path, beginning: beginning, wanted: wanted, matches: matches, element: element, link: link, isFrame: isFrame,
   };
 })();

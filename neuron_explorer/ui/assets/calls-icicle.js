@@ -8,13 +8,6 @@
   var MOST_ROWS = 4000;
   var LEGEND = [["frame", "your code"], ["library", "library code"], ["op", "operator"], ["reason", "no line"], ["more", "smaller nodes"]];
 
-  /* Where the tree begins to say something: below the callers that hold all of it. */
-  function beginning(data) {
-    var node = data.nodes[0];
-    while (node.children.length === 1 && node.children[0].children.length) { node = node.children[0]; }
-    return node;
-  }
-
   function fill(box, data) {
     var measure = document.createElement("canvas").getContext("2d");
     var zoomed = null;
@@ -183,7 +176,7 @@
     return function () {
       var text = calls.wanted();
       found = new Set(calls.matches(data, text).map(function (node) { return node.at; }));
-      var now = calls.chosen(data) || beginning(data);
+      var now = calls.chosen(data) || calls.beginning(data);
       if (now !== zoomed) { active = now; }
       zoomed = now;
       showPath(now);

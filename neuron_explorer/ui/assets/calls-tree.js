@@ -10,6 +10,7 @@
   var INDENT = 13;
   var LEAST_INDENT = 4;
   var MOST_INDENTED = 300;
+  var LONG_CHAIN = 6;
 
   /* The heaviest nodes are open at first, until the rows fill a screen. */
   function openHeaviest(data, top) {
@@ -36,6 +37,10 @@
     var selected = null;
     var active = hidesRoot ? (top.children[0] || top).at : 0;
     var searched = "";
+    /* Callers that hold all of it, one in the other, are one row until it is opened. */
+    var folded = new Set();
+    var chain = hidesRoot ? [] : calls.path(data, calls.beginning(data)).slice(2, -1);
+    if (chain.length >= LONG_CHAIN) { chain.forEach(function (node) { folded.add(node.at); }); }
 
     var up = data.order === "up";
     var each = data.perStep ? " a step, " : ", ";
@@ -84,6 +89,34 @@
     table.append(head, body);
     box.append(tools, table);
 
+    function foldRow(node) {
+      var row = calls.element("tr", "calls-row");
+      row.setAttribute("role", "row");
+      row.setAttribute("aria-level", node.depth + 1);
+      row.dataset.at = node.at;
+      row.tabIndex = node.at === active ? 0 : -1;
+      var depth = cellOf(row);
+      depth.hidden = true;
+      depth.textContent = String(node.depth);
+      columns.forEach(function (column, at) {
+        var cell = cellOf(row, column[1]);
+        if (at) { return; }
+        var line = cell.appendChild(calls.element("div", "calls-line"));
+        line.style.setProperty("--depth", node.depth);
+        line.appendChild(calls.element("span", "calls-toggle", ""));
+        var button = calls.element("button", "calls-fold", "… " + folded.size + " callers, each with all of it");
+        button.type = "button";
+        button.tabIndex = -1;
+        line.appendChild(button);
+      });
+      return row;
+    }
+
+    function unfold() {
+      folded = new Set();
+      draw(false);
+    }
+
     function cellOf(row, className) {
       var cell = row.appendChild(calls.element("td", className || ""));
       cell.setAttribute("role", "gridcell");
@@ -102,15 +135,20 @@
       if (selected === node) { row.setAttribute("aria-selected", "true"); }
       row.tabIndex = node.at === active ? 0 : -1;
       var depth = node.depth - (hidesRoot ? 1 : 0);
+      var indent = shownDepth(node);
       var export_ = cellOf(row);
       export_.hidden = true;
       export_.textContent = String(depth);
       columns.forEach(function (column) {
         var cell = cellOf(row, column[1]);
         if (column[2]) { cell.textContent = column[2](node); return; }
-        if (column[1] === "calls-name") { name(cell, node, depth); } else if (column[1] === "calls-links") { linksOf(cell, node, row); } else { shareOf(cell, node); }
+        if (column[1] === "calls-name") { name(cell, node, indent); } else if (column[1] === "calls-links") { linksOf(cell, node, row); } else { shareOf(cell, node); }
       });
       return row;
+    }
+
+    function shownDepth(node) {
+      return node.depth - (hidesRoot ? 1 : 0) - (folded.size && node.depth > chain[0].depth ? folded.size - 1 : 0);
     }
 
     function name(cell, node, depth) {
@@ -164,6 +202,11 @@
       if (hidesRoot) { children(top); }
       while (waiting.length) {
         var next = waiting.pop();
+        if (folded.has(next.node.at)) {
+          if (next.node === chain[0]) { rows.push(next); }
+          children(next.node);
+          continue;
+        }
         rows.push(next);
         if (open.has(next.node.at)) { children(next.node); }
       }
@@ -173,9 +216,9 @@
     function draw(focus) {
       var rows = visible();
       if (!rows.some(function (row) { return row.node.at === active; })) { active = rows.length ? rows[0].node.at : 0; }
-      var deepest = rows.reduce(function (most, row) { return Math.max(most, Math.min(row.node.depth, DEEPEST)); }, 1);
+      var deepest = rows.reduce(function (most, row) { return Math.max(most, Math.min(shownDepth(row.node), DEEPEST)); }, 1);
       table.style.setProperty("--indent", Math.max(LEAST_INDENT, Math.min(INDENT, MOST_INDENTED / deepest)) + "px");
-      body.replaceChildren.apply(body, rows.map(function (row) { return rowOf(row.node, row); }));
+      body.replaceChildren.apply(body, rows.map(function (row) { return folded.has(row.node.at) ? foldRow(row.node) : rowOf(row.node, row); }));
       if (focus) { show(active, true); }
     }
 
@@ -213,6 +256,7 @@
       var node = data.nodes[Number(row.dataset.at)];
       activate(node.at);
       if (event.target.closest("a")) { return; }
+      if (folded.has(node.at)) { unfold(); show(node.at, true); return; }
       toggle(node, !open.has(node.at));
       show(node.at, true);
     });
@@ -228,14 +272,17 @@
       var at = rows.indexOf(event.target);
       var node = data.nodes[Number(event.target.dataset.at)];
       var to = null;
-      if (event.key === "ArrowDown") { to = rows[at + 1]; }
+      if (folded.has(node.at) && (event.key === "ArrowRight" || event.key === "Enter")) {
+        unfold();
+        to = rowAt(node.at);
+      } else if (event.key === "ArrowDown") { to = rows[at + 1]; }
       else if (event.key === "ArrowUp") { to = rows[at - 1]; }
       else if (event.key === "Home") { to = rows[0]; }
       else if (event.key === "End") { to = rows[rows.length - 1]; }
       else if (event.key === "ArrowRight") {
         if (node.children.length && !open.has(node.at)) { toggle(node, true); to = rowAt(node.at); } else if (node.children.length) { to = rows[at + 1]; }
       } else if (event.key === "ArrowLeft") {
-        if (open.has(node.at) && node.children.length) { toggle(node, false); to = rowAt(node.at); } else { to = rowAt(node.parent); }
+        if (open.has(node.at) && node.children.length) { toggle(node, false); to = rowAt(node.at); } else { to = rowAt(folded.has(node.parent) ? chain[0].at : node.parent); }
       } else if (event.key === "*") {
         (node.parent >= 0 ? data.nodes[node.parent].children : [node]).forEach(function (each) { if (each.children.length) { open.add(each.at); } });
         draw(false);
@@ -254,6 +301,7 @@
       var moved = now !== selected;
       selected = now;
       if (moved && now) {
+        if (folded.has(now.at)) { folded = new Set(); }
         calls.path(data, now).slice(0, -1).forEach(function (each) { open.add(each.at); });
         active = now.at;
       }
@@ -262,6 +310,7 @@
         searched = text;
         var hits = calls.matches(data, text);
         found = new Set(hits.map(function (node) { return node.at; }));
+        if (hits.some(function (hit) { return folded.has(hit.at); })) { folded = new Set(); }
         hits.slice(0, 200).forEach(function (hit) { calls.path(data, hit).slice(0, -1).forEach(function (each) { open.add(each.at); }); });
         status.textContent = text ? hits.length.toLocaleString("en-US") + (hits.length === 1 ? " node matches" : " nodes match") : "";
         if (hits.length) { draw(false); show(hits[0].at, false); return; }

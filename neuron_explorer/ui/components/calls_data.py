@@ -43,7 +43,8 @@ def payload(tree: Tree, trace: Trace, trace_id: str, whole_ns: int) -> dict[str,
     columns: dict[str, list[int]] = {
         name: [getattr(node, name) for node in tree.nodes] for name in _NUMBERS
     }
-    columns["kind"] = [texts.number(_kind(node)) for node in tree.nodes]
+    tells = any(node.user for node in tree.nodes)
+    columns["kind"] = [texts.number(_kind(node, tells)) for node in tree.nodes]
     columns["label"] = [texts.number(label(node)) for node in tree.nodes]
     columns["name"] = [texts.number(node.name if node.kind in (FRAME, OP) else "") for node in tree.nodes]
     columns["file"] = [texts.number(node.file) for node in tree.nodes]
@@ -56,8 +57,9 @@ def payload(tree: Tree, trace: Trace, trace_id: str, whole_ns: int) -> dict[str,
     }  # fmt: skip
 
 
-def _kind(node: Node) -> str:
-    return "library" if node.kind == FRAME and not node.user else node.kind
+def _kind(node: Node, tells: bool) -> str:
+    """``tells``: whether the trace tells the user's code from libraries."""
+    return "library" if tells and node.kind == FRAME and not node.user else node.kind
 
 
 def label(node: Node) -> str:
