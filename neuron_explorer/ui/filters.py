@@ -29,7 +29,7 @@ def read_filters(trace: Trace, search: Mapping[str, str]) -> Reading:
     choices = cached(trace, filter_choices)
     chosen, wrong = Filter.from_search(search, choices)
     try:
-        if chosen != Filter():
+        if chosen.rank is not None or chosen.process is not None:  # any other is good as it stands
             cached(trace, select, chosen)
     except ValueError as error:
         return Reading(Filter(), (*wrong, str(error)), choices)

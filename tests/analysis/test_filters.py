@@ -159,6 +159,10 @@ def test_what_a_trace_has_to_choose_from():
         ((SECOND, "main"), (PROCESS, "main"), (99, "forked")),
     )  # fmt: skip
     assert filter_choices(memory_trace([], lanes=None)) == Choices(ranks=(0,))
+    trace.metadata["counts"] = {"events": 10_000_000}
+    long = filter_choices(trace)  # its rows are too many to wait for
+    assert (long.phases, long.devices) == (PHASES, ("cpu",))
+    assert (long.processes, long.steps) == (found.processes, found.steps)
 
 
 def test_an_address_and_back():
