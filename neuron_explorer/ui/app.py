@@ -215,6 +215,7 @@ def warm(registry: Registry) -> threading.Thread:
                 trace = registry.get(entry.id)
                 if trace is not None:
                     cached(trace, run_facts)
+                    read_filters(trace, {})
             except NeuronExplorerError:
                 return  # the page says it
 
