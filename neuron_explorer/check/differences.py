@@ -21,6 +21,7 @@ LOST_CAPTURE: Final = 0.5
 ALIKE: Final = ("torch", "python", "device", "chip", "cpu", "threads")
 """Facts of the environment on which the operators of a step depend."""
 
+_ORDER: Final = ("new", "more", "fewer", "gone")
 VERDICTS: Final = ("regression", "suspicious", "improvement", "unstable")
 """Of a finding, worst first."""
 
@@ -59,7 +60,7 @@ class Unseen:
 
 @dataclass(frozen=True)
 class Differences:
-    """``compared``: keys that both sides could see. ``apart``: (name, before, after) of what the environments differ in.
+    """``compared``: keys that both sides could see. ``apart``: (name, before, after) of what differs around it.
     ``lost``: the run has so few launches that the recording must have missed most of it.
     """
 
@@ -98,7 +99,11 @@ def differences(baseline: Baseline, run: Counts, *, tolerance: Mapping[str, floa
     lost = _lost(baseline, run)
     order = {verdict: i for i, verdict in enumerate(VERDICTS)}
     groups = list(GROUPS)
-    found.sort(key=lambda d: (order[d.verdict], not d.group.firm, groups.index(d.group.name), -d.size, d.key))
+    found.sort(
+        key=lambda d: (
+            order[d.verdict], not d.group.firm, groups.index(d.group.name), _ORDER.index(d.change), -d.size, d.key
+        )
+    )  # fmt: skip
     return Differences(tuple(found), tuple(unseen), compared, apart, lost)
 
 

@@ -11,6 +11,8 @@ from typing import NoReturn
 
 import typer
 
+from neuron_explorer.cli.baseline import baseline
+from neuron_explorer.cli.check import check
 from neuron_explorer.cli.demo import demo
 from neuron_explorer.cli.export import export
 from neuron_explorer.cli.handover import Handover
@@ -37,6 +39,8 @@ app.command(cls=RecordCommand)(record)
 app.command()(info)
 app.command()(summary)
 app.command()(report)
+app.command()(baseline)
+app.command()(check)
 app.command()(readiness)
 app.command()(serve)
 app.command()(export)

@@ -1,0 +1,89 @@
+"""What ``neuron-explorer check`` does, from files to output and exit code."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from neuron_explorer.check.baseline import NoBaselineError, baseline_of, baseline_text
+from neuron_explorer.check.config import load_config
+from neuron_explorer.check.files import counts_of_files, joined, read_baseline, write_text
+from neuron_explorer.check.render import (
+    github_annotations,
+    render_json,
+    render_junit,
+    render_markdown,
+    render_text,
+    tool_line,
+)
+from neuron_explorer.check.result import FAILED, NOT_COMPARED, OK, Result, check
+from neuron_explorer.check.self_test import self_test
+from neuron_explorer.trace.store import load
+
+_RENDER = {"text": render_text, "json": render_json, "junit": render_junit, "markdown": render_markdown}
+
+
+def run_check(
+    traces: Sequence[Path], baseline: Path | None, config: Path | None, *, form: str = "text",
+    junit: Path | None = None, markdown: Path | None = None, proposed: Path | None = None,
+) -> int:  # fmt: skip
+    """Print the result; returns the exit code."""
+    settings = load_config(config)
+    if baseline is None and not settings.budgets:
+        raise NoBaselineError(
+            "nothing to compare with: give --baseline FILE, or budgets like max_recompiles = 0 in pyproject.toml under "
+            "[tool.neuron-explorer]."
+        )
+    known = read_baseline(baseline) if baseline is not None else None
+    counts = counts_of_files(traces)
+    accept = shlex.join(["neuron-explorer", "baseline", *map(str, traces), "-o", str(baseline)]) if baseline else ""
+    result = check(joined(counts), known, settings, attributed=_attributed(traces), accept=accept)
+    print(_RENDER[form](result), end="")
+    _write(result, junit, markdown)
+    if proposed is not None:
+        write_text(proposed, baseline_text(baseline_of(counts)))
+    if form == "text" and os.environ.get("GITHUB_ACTIONS") == "true":
+        print("\n".join(github_annotations(result)))
+    return result.exit_code
+
+
+def _write(result: Result, junit: Path | None, markdown: Path | None) -> None:
+    if junit is not None:
+        write_text(junit, render_junit(result))
+    if markdown is not None:
+        write_text(markdown, render_markdown(result))
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if markdown is None and summary and os.environ.get("GITHUB_ACTIONS") == "true":
+        try:
+            with open(summary, "a", encoding="utf-8") as file:
+                file.write(render_markdown(result))
+        except OSError:
+            print("note: the step summary could not be written")
+
+
+def _attributed(traces: Sequence[Path]) -> float | None:
+    """The least share of operator time with a line among the recordings."""
+    shares = []
+    for path in traces:
+        with load(path) as trace:
+            known = trace.metadata.get("attribution")
+        known = known if isinstance(known, dict) else {}
+        whole, having = known.get("op_time_ns"), known.get("op_time_with_line_ns")
+        if not isinstance(whole, int) or not isinstance(having, int) or whole <= 0:
+            return None
+        shares.append(having / whole)
+    return min(shares, default=None)
+
+
+def run_self_test(traces: Sequence[Path]) -> int:
+    """Print what the gate sees of each kind of regression; 0 where it sees them all."""
+    found = self_test(joined(counts_of_files(traces)))
+    print(f"{tool_line()}: self-test")
+    for each in found:
+        word = "not there" if each.seen is None else "seen" if each.seen else "MISSED"
+        print(f"{word:<10}{each.name}" + (f" ({each.said})" if not each.seen else ""))
+    if any(each.seen is False for each in found):
+        return FAILED
+    return OK if sum(each.seen is True for each in found) > 1 else NOT_COMPARED

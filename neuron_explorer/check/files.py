@@ -1,0 +1,74 @@
+"""The files of a check: traces to counts, baselines, reports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from neuron_explorer.check.baseline import (
+    MOST_BYTES,
+    Baseline,
+    BaselineError,
+    NoBaselineError,
+    baseline_of,
+    parse_baseline,
+)
+from neuron_explorer.check.counts import Counted, Counts, counts_of
+from neuron_explorer.errors import OutputError
+from neuron_explorer.trace.sniff import printable
+from neuron_explorer.trace.store import load
+
+
+def counts_of_files(paths: Sequence[Path]) -> list[Counts]:
+    """The counts of each trace. Raises ``BadTraceError`` for one that cannot be read."""
+    found = []
+    for path in paths:
+        with load(path) as trace:
+            found.append(counts_of(trace))
+    return found
+
+
+def joined(every: Sequence[Counts]) -> Counts:
+    """Several recordings of a run as one: what differs between them is a range."""
+    if len(every) == 1:
+        return every[0]
+    together = baseline_of(every)
+    groups = {}
+    for name, section in together.sections.items():
+        first = every[0].groups[name]
+        places = {key: place for counts in every for key, place in counts.groups[name].places.items()}
+        groups[name] = Counted(first.group, section.counts, not section.reason, section.reason, places)
+    notes = tuple(dict.fromkeys(note for counts in every for note in counts.notes))
+    return Counts(groups, min(c.steps for c in every), every[0].rule, every[0].environment, notes)
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Raises ``NoBaselineError`` where there is none, ``BaselineError`` where it cannot be read."""
+    shown = printable(path)
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise BaselineError(f"{shown} is too large for a baseline.")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NoBaselineError(
+            f"there is no baseline {shown}; make one with `neuron-explorer baseline TRACE TRACE -o {shown}`."
+        ) from None
+    except UnicodeDecodeError:
+        raise BaselineError(f"{shown} is no baseline: it is not text.") from None
+    except OSError as error:
+        raise BaselineError(f"{shown} cannot be read: {error.strerror or error}.") from None
+    if not text.strip():
+        raise NoBaselineError(f"{shown} is empty; make it with `neuron-explorer baseline TRACE TRACE -o {shown}`.")
+    return parse_baseline(text, shown)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all. Raises ``OutputError``."""
+    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OutputError(f"{printable(path)} cannot be written: {error.strerror or error}.") from None

@@ -1,0 +1,32 @@
+"""``neuron-explorer baseline``: the counts of recordings as a text that is reviewed and committed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def baseline(
+    traces: Annotated[list[Path], typer.Argument(help="Recordings of one program, two or more.", show_default=False)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The baseline to write.")] = Path(
+        "neuron-explorer.baseline"
+    ),
+) -> None:
+    """Write what a program does in a step (operators, launches, recompiles, copies) for `check` to compare with."""
+    from neuron_explorer.check.baseline import baseline_of, baseline_text
+    from neuron_explorer.check.files import counts_of_files, write_text
+
+    counts = counts_of_files(traces)
+    made = baseline_of(counts)
+    write_text(output, baseline_text(made))
+    keys = sum(len(section.counts) for section in made.sections.values())
+    varying = sum(not c.steady for section in made.sections.values() for c in section.counts.values())
+    print(f"wrote {output}: {keys:,} keys of {len(counts)} recording{'' if len(counts) == 1 else 's'}")
+    if varying:
+        print(f"{varying:,} of them vary and will never fail a check")
+    if len(counts) == 1:
+        print("made of one recording: what varies between runs is not known; give two or more")
+    for note in dict.fromkeys(note for each in counts for note in each.notes):
+        print(f"note: {note}")

@@ -1,0 +1,57 @@
+"""``neuron-explorer check``: the gate."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(str, Enum):
+    """How the result is printed."""
+
+    text = "text"
+    json = "json"
+    junit = "junit"
+    markdown = "markdown"
+
+
+def check(
+    traces: Annotated[list[Path], typer.Argument(help="Recordings of the run to check.", show_default=False)],
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", "-b", help="The baseline to compare with.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="Budgets and what is allowed.", show_default="the nearest pyproject.toml"),
+    ] = None,
+    format: Annotated[Format, typer.Option("--format", "-f", help="How to print the result.")] = Format.text,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", help="Also write JUnit XML here.", show_default=False)
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", help="Also write Markdown here.", show_default="the step summary on GitHub"),
+    ] = None,
+    proposed: Annotated[
+        Path | None,
+        typer.Option("--proposed", help="Write the baseline that accepts this run here.", show_default=False),
+    ] = None,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Check that the gate sees one regression of each kind in this trace.")
+    ] = False,
+) -> None:
+    """Compare a run with a baseline and with budgets, and fail where it got worse.
+
+    Exit codes: 0 ok, 1 a regression or a budget exceeded, 3 no usable baseline or nothing compared, 4 unreadable input.
+    """
+    from neuron_explorer.check.command import run_check, run_self_test
+
+    if self_test:
+        raise typer.Exit(run_self_test(traces))
+    code = run_check(
+        traces, baseline, config, form=format.value, junit=junit, markdown=markdown, proposed=proposed
+    )
+    raise typer.Exit(code)
