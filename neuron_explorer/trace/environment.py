@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
-    "device_facts", "facts", "machine_facts", "rank_and_world_size", "restart_count", "script_name", "user_code_rules", "versions",
+    "device_facts", "facts", "machine_facts", "rank_and_world_size", "restart_count", "script_name", "user_code_rules",
+    "versions",
 ]  # fmt: skip
 
 
