@@ -21,6 +21,7 @@ MODULES: Final = (
     "breakdown_tables",
     "steady_tables",
     "idle_tables",
+    "critical_tables",
     "memory_report",
 )  # fmt: skip
 """Modules of this package that define ``QUESTIONS``, in the order in which they are listed."""
