@@ -107,10 +107,10 @@ def heap(tab: Tab) -> dict[str, int]:
             "memory": int(tab.page.evaluate("performance.memory.usedJSHeapSize"))}  # fmt: skip
 
 
-def wander(tab: Tab, presses: int = 120) -> None:
-    """Pan and zoom over much of the run, so that every cache is as full as it gets."""
-    tab.page.keyboard.press("Home")
-    for n in range(presses):
-        tab.page.keyboard.press("wwddddddswadddddss"[n % 18])
-        tab.page.wait_for_timeout(40)
+def wander(tab: Tab, windows: int = 400) -> None:
+    """Jump all over the run at every zoom, so that every cache is as full as it gets."""
+    for n in range(windows):
+        place, share = (n * 0.618) % 1, 10 ** -(n % 5 / 1.3)
+        tab.app(f"app.show(app.view.end * {place}, app.view.end * {place + share})")
+        tab.page.wait_for_timeout(30)
     tab.rest()

@@ -119,3 +119,18 @@ def test_every_match_is_listed_a_page_at_a_time(browser, tmp_path):
         page.close()
     finally:
         stop()
+
+
+def test_what_the_page_holds_is_bounded(gpt, open_page):
+    page = open_page(gpt).painted()
+    held = page.app(
+        """(() => { const kept = new nxTimeline.ByteMap(1000);
+        for (let n = 0; n < 50; n++) { kept.set("k" + n, { bytes: 90, n }); kept.get("k0"); }
+        return [kept.bytes, kept.map.size, Boolean(kept.get("k0")), Boolean(kept.get("k1")), kept.get("k49").n]; })()"""
+    )
+    assert held == [990, 11, True, False, 49], "the least recently used go first"
+    page.until("app.source.tiles.bytes > 0 && app.source.pages.bytes > 0")
+    page.page.locator("nav >> text=About this trace").click()
+    page.until("app.source.tiles.bytes === 0")
+    page.page.go_back()
+    page.painted()

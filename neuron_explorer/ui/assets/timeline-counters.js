@@ -4,13 +4,14 @@
   const nx = (window.nxTimeline = window.nxTimeline || {});
   const HEIGHT = 30;
   const MOST = 32; // series in one request
+  const MOST_BYTES = 16 << 20;
   nx.counters = { HEIGHT };
 
   nx.Counters = class {
     constructor(source, meta) {
       this.source = source;
       this.meta = meta;
-      this.tiles = new Map();
+      this.tiles = new nx.ByteMap(MOST_BYTES);
       this.asked = new Set();
     }
 
@@ -18,7 +19,7 @@
     find(part, k, i) {
       for (let up = 0; up <= 16; up++) {
         const found = this.tiles.get(`${part}/${k + up}/${Math.floor(i / 2 ** up)}`);
-        if (found) return { data: found, k: k + up, i: Math.floor(i / 2 ** up) };
+        if (found) return { data: found.data, k: k + up, i: Math.floor(i / 2 ** up) };
       }
       return null;
     }
@@ -32,8 +33,7 @@
         this.asked.add(key);
         const s = this.meta.series.map((_, n) => n).slice(part * MOST, (part + 1) * MOST).join();
         this.source.ask("series", { k, i, s }).then((data) => {
-          if (this.tiles.size > 64) this.tiles.delete(this.tiles.keys().next().value);
-          this.tiles.set(key, data);
+          this.tiles.set(key, { data, bytes: Object.values(data).reduce((sum, series) => sum + 24 * series.x.length + 200, 200) });
           this.source.changed();
         }, (error) => this.source.pause(error)).finally(() => this.asked.delete(key));
       }

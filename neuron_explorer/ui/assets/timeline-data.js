@@ -3,6 +3,7 @@
   "use strict";
   const nx = (window.nxTimeline = window.nxTimeline || {});
   const TILE_BYTES = 64 << 20;
+  const NAME_BYTES = 16 << 20;
   const MAX_TILES = 96; // what the server accepts in one request
   const MAX_BLOCKS = 64;
   const IN_FLIGHT = 3;
@@ -11,7 +12,7 @@
   nx.Gone = Gone;
 
   /** Least recently used values, bounded by their `bytes`. */
-  class ByteMap {
+  nx.ByteMap = class ByteMap {
     constructor(limit) {
       this.limit = limit;
       this.bytes = 0;
@@ -44,7 +45,8 @@
       this.map.clear();
       this.bytes = 0;
     }
-  }
+  };
+  const { ByteMap } = nx;
 
   async function json(url, signal) {
     const response = await fetch(url, { signal, headers: { Accept: "application/json" } });
@@ -89,8 +91,8 @@
       this.filter = ""; // query string of the highlighted events, "" for none
       this.flights = new Map(); // key → flight
       this.running = 0;
-      this.pages = new Map();
-      this.names = [];
+      this.pages = new ByteMap(NAME_BYTES); // names as they are needed: a trace can have millions
+      this.asked = new Set();
       this.closed = false;
       this.gone = false; // the trace changed: nothing more is asked for under this fingerprint
       this.pausedUntil = 0;
@@ -120,7 +122,12 @@
       this.closed = true;
       for (const flight of this.flights.values()) flight.abort.abort();
       this.flights.clear();
-      this.tiles.clear();
+      this.release();
+    }
+
+    /** Forget what can be asked for again. */
+    release() {
+      for (const cache of [this.tiles, this.marks, this.paints, this.pages]) cache.clear();
     }
 
     ask(what, parameters, signal) {
@@ -249,16 +256,17 @@
 
     /** The text of a name, or "" until its page has come. */
     name(number) {
-      const text = this.names[number];
-      if (text !== undefined) return text;
       const page = Math.floor(number / this.meta.names_page);
-      if (!this.pages.has(page) && number < this.meta.names) {
-        this.pages.set(page, true);
-        this.ask("names", { page }).then((names) => {
-          names.forEach((text, i) => (this.names[page * this.meta.names_page + i] = text));
+      const names = this.pages.get(page);
+      if (names) return names.texts[number % this.meta.names_page] || "";
+      if (!this.asked.has(page) && number < this.meta.names) {
+        this.asked.add(page);
+        this.ask("names", { page }).then((texts) => {
+          this.asked.delete(page);
+          this.pages.set(page, { texts, bytes: texts.reduce((sum, text) => sum + 2 * text.length + 24, 64) });
           this.changed();
         }, (error) => {
-          this.pages.delete(page);
+          this.asked.delete(page);
           if (error instanceof Gone) this.failed(error);
         });
       }

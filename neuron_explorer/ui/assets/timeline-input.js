@@ -49,7 +49,7 @@
       // In the capture phase: the shell's own handling of Enter in the search field comes after.
       on(document, "keydown", (event) => this.key(event), { capture: true });
       on(app.stage, "wheel", (event) => this.wheel(event), { passive: false });
-      for (const canvas of [app.body, app.headCanvas]) {
+      for (const canvas of [app.area, app.headCanvas]) {
         on(canvas, "pointerdown", (event) => this.down(event, canvas));
         on(canvas, "pointermove", (event) => this.move(event, canvas));
         on(canvas, "pointerup", (event) => this.up(event, canvas));
@@ -146,11 +146,11 @@
       const unit = event.deltaMode === 1 ? 16 : 1;
       if (event.ctrlKey || event.metaKey) {
         event.preventDefault();
-        const px = event.clientX - app.body.getBoundingClientRect().left;
+          const px = event.clientX - app.body.getBoundingClientRect().left;
         app.zoom(Math.exp(Math.max(-200, Math.min(200, event.deltaY * unit)) * 0.004), Math.max(0, Math.min(px, app.view.width)));
       } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
         event.preventDefault();
-        app.pan((event.deltaX || event.deltaY) * unit);
+          app.pan((event.deltaX || event.deltaY) * unit);
       } // anything else scrolls the lanes, as the browser does it
     }
 

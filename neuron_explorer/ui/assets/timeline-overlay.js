@@ -89,6 +89,10 @@
 
   nx.drawOverlay = function (app, dpr) {
     const { view, palette, geometry } = app;
+    // An empty layer as large as the picture costs time in each frame of a drag.
+    const empty = !app.shade && !app.marks.length && !app.span && !app.selected && app.pointerAt === null;
+    app.overlay.hidden = empty;
+    if (empty) return;
     const ctx = nx.fitCanvas(app.overlay, view.width, geometry.height, dpr);
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
     ctx.clearRect(0, 0, view.width, geometry.height);

@@ -75,7 +75,7 @@
       canvas.style.width = w / dpr + "px";
       canvas.style.height = h / dpr + "px";
     }
-    return canvas.getContext("2d");
+    return canvas.getContext("2d", { alpha: !canvas.nxOpaque });
   }
   nx.fitCanvas = fit;
 

@@ -165,14 +165,15 @@
     /** The hits of a search, when no event is selected. */
     hits(answer, label) {
       const { count, first, hits } = answer;
+      const apart = hits.length > 1 ? (hits[hits.length - 1].start - hits[0].start) / 1000 : 1;
       this.set(
         el("h2", { class: "tl-h" }, "Matches"),
         el("div", { class: "tl-name" }, clipped(label, 200)),
         el("div", { class: "tl-sub" }, count ? nx.plural(count, "event") : "no event matches"),
         count === 0 ? el("p", { class: "tl-empty" }, "Search looks at names, modules and file:line. op:, line:, module:, shape:, phase:, kind: and step: look at one of them; * stands for anything. sql: takes a condition, as in sql: duration > 1e6 and phase = 'backward'.") : null,
         count ? el("div", { class: "tl-hits-head" }, el("span", {}, "name"), el("span", {}, "start"), el("span", {}, "duration")) : null,
-        el("ol", { class: "tl-hits", start: first + 1 }, ...hits.map((hit) => el("li", {}, el("button", { type: "button", class: "tl-link", onclick: () => this.app.jump(hit) }, clipped(nx.shortName(hit.name), 60)),
-          el("span", {}, nx.time(hit.start, Math.max(1, this.app.meta.end / 1e4))), el("span", {}, hit.open ? "no end" : nx.duration(hit.end - hit.start))))),
+        el("ol", { class: "tl-hits", start: first + 1 }, ...hits.map((hit) => el("li", {}, el("button", { type: "button", class: "tl-link", title: clipped(hit.name, 500), onclick: () => this.app.jump(hit) }, clipped(nx.shortName(hit.name), 60)),
+          el("span", {}, nx.time(hit.start, Math.max(1, apart))), el("span", {}, hit.open ? "no end" : nx.duration(hit.end - hit.start))))),
         answer.cut ? el("p", { class: "tl-note" }, `The condition picks more; the first ${nx.count(200000)} of its answer are looked at.`) : null,
         count > hits.length ? this.pages(answer) : null,
       );

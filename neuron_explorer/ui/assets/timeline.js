@@ -35,12 +35,15 @@
       this.mapCanvas = el("canvas", { class: "tl-map", "aria-hidden": "true" });
       this.axisCanvas = el("canvas", { class: "tl-axis", "aria-hidden": "true" });
       this.headCanvas = el("canvas", { class: "tl-head-canvas", "aria-hidden": "true" });
-      this.body = el("canvas", { class: "tl-body", "aria-hidden": "true" });
+      // The canvas is as high as the lanes in sight; what lies below them takes the pointer, too.
+      this.body = el("canvas", { "aria-hidden": "true" });
+      this.area = el("div", { class: "tl-body" }, this.body);
+      this.headCanvas.nxOpaque = this.body.nxOpaque = true;
       this.overlay = el("canvas", { class: "tl-overlay", "aria-hidden": "true" });
       this.labels = el("div", { class: "tl-labels" });
       this.headLabels = el("div", { class: "tl-head-labels" });
       this.anchor = el("div", { class: "tl-anchor" });
-      this.sticky = el("div", { class: "tl-sticky" }, this.labels, this.body);
+      this.sticky = el("div", { class: "tl-sticky" }, this.labels, this.area);
       this.spacer = el("div", { class: "tl-spacer" });
       this.scroller = el("div", { class: "tl-scroll", tabindex: "-1" }, this.sticky, this.spacer);
       this.tip = el("div", { class: "tl-tip", hidden: true, "aria-hidden": "true" });
@@ -123,7 +126,10 @@
       }, { signal });
       window.addEventListener("popstate", () => this.applyState(), { signal });
       // The shell moves the address like this when a filter of all pages is set.
-      window.addEventListener("_dashprivate_pushstate", () => /\/timeline\/?$/.test(window.location.pathname) && this.readScope(true), { signal });
+      window.addEventListener("_dashprivate_pushstate", () => {
+        if (/\/timeline\/?$/.test(window.location.pathname)) this.readScope(true);
+        else this.source.release(); // another page comes: its tiles are of no use there
+      }, { signal });
       this.watchRatio();
       this.resize();
       this.applyState();
@@ -172,7 +178,7 @@
       this.headCanvas.style.display = view.headHeight ? "" : "none";
       view.scroll = Math.min(view.scroll, Math.max(0, view.total - view.height));
       this.scroller.scrollTop = view.scroll;
-      this.geometry = { axis: nx.frame.AXIS_HEIGHT, head: view.headHeight + (view.headHeight ? 3 : 0), height: nx.frame.AXIS_HEIGHT + view.headHeight + 3 + view.height };
+      this.geometry = { axis: nx.frame.AXIS_HEIGHT, head: view.headHeight + (view.headHeight ? 3 : 0), height: nx.frame.AXIS_HEIGHT + view.headHeight + 3 + Math.min(view.height, view.total) };
       this.dirty.labels = true;
       this.invalidate();
     }
@@ -196,7 +202,7 @@
       this.anchor.textContent = this.axis.anchor ? nx.time(this.axis.anchor, Math.max(1, this.axis.step)) : "";
       const grid = this.axis.ticks.map(([t]) => Math.round(view.px(t) * dpr));
       if (view.headHeight) painter.rows(this.headCanvas, view.head, view.headHeight, 0, palette, dpr, this.tilesNow, grid);
-      painter.rows(this.body, rows, view.height, view.scroll, palette, dpr, this.tilesNow, grid);
+      painter.rows(this.body, rows, Math.max(1, Math.min(view.height, view.total - view.scroll)), view.scroll, palette, dpr, this.tilesNow, grid);
       this.singles = painter.drawn.single;
       const counters = view.visibleCounters();
       if (counters.length) {
@@ -357,7 +363,7 @@
   for (const part of nx.parts) Object.defineProperties(Timeline.prototype, Object.getOwnPropertyDescriptors(part));
 
   nx.remount = function (root) {
-    if (root.nxApp) root.nxApp.close();
+    for (const old of [root.nxApp, nx.current]) if (old) old.close();
     root.nxApp = null;
     delete root.dataset.painted;
     root.nxApp = new Timeline(root);
