@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from neuron_explorer.analysis.memory_blocks import Blocks, Rows
 from neuron_explorer.analysis.memory_categories import CATEGORIES
+from neuron_explorer.analysis.modules import wildcard
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -44,8 +45,14 @@ def by_line(found: Blocks, members: np.ndarray, category: np.ndarray) -> list[Sh
 
 
 def by_module(found: Blocks, members: np.ndarray, category: np.ndarray) -> list[Share]:
-    """By module; most bytes first."""
-    return _shares(found, members, category, _of(found.rows.module.codes, found.row[members])[:, None])
+    """By module, those that differ only in a number as one (`layers.*.mlp`); most bytes first."""
+    module = found.rows.module
+    patterns = {text: code for code, text in enumerate(dict.fromkeys(map(wildcard, module.values)))}
+    merged = np.array([*(patterns[wildcard(text)] for text in module.values), -1])
+    code = merged[_of(module.codes, found.row[members])]
+    names = [*patterns, ""]
+    return [replace(s, module=names[merged[module.codes[s.row]] if s.row >= 0 else -1])
+            for s in _shares(found, members, category, code[:, None])]  # fmt: skip
 
 
 def by_category(found: Blocks, members: np.ndarray, category: np.ndarray) -> list[Share]:

@@ -25,7 +25,7 @@ Search = Mapping[str, str]
 """The page's state: the query string, one value a key."""
 
 PAGE_MODULES: Final = (
-    "overview", "timeline", "bottlenecks", "source", "roofline", "recompiles", "readiness", "sql", "about",
+    "overview", "timeline", "bottlenecks", "source", "roofline", "memory", "recompiles", "readiness", "sql", "about",
 )  # fmt: skip
 """Modules under ``ui/pages`` in the order of the navigation."""
 
