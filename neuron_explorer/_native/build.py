@@ -128,9 +128,9 @@ def load_chrome() -> ModuleType:
     Raises:
         NativeUnavailable: as :func:`load`; every Python minor is known to it.
     """
+    if os.environ.get("NEURON_EXPLORER_NATIVE") == "0":
+        raise NativeUnavailable("NEURON_EXPLORER_NATIVE=0 is set", "unset it to read traces with native code")
     if CHROME.module not in _loaded:
-        if os.environ.get("NEURON_EXPLORER_NATIVE") == "0":
-            raise NativeUnavailable("NEURON_EXPLORER_NATIVE=0 is set", "unset it to read traces with native code")
         _check_system(CHROME)
         _loaded[CHROME.module] = _load(CHROME)
     return _loaded[CHROME.module]

@@ -6,8 +6,9 @@ import importlib.util
 import sys
 from pathlib import Path
 
-_SPEC = importlib.util.spec_from_file_location("torch_logs", Path(__file__).with_name("torch_logs.py"))
-if "torch_logs" not in sys.modules:
-    _MODULE = importlib.util.module_from_spec(_SPEC)
-    sys.modules["torch_logs"] = _MODULE
-    _SPEC.loader.exec_module(_MODULE)
+for name in ("torch_logs", "chrome_traces"):
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    if name not in sys.modules:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)

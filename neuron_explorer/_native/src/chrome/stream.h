@@ -253,7 +253,9 @@ class Stream {
     lowest = std::max(lowest, at > kLookAround ? at - kLookAround : 0);
     size_t before = at;
     while (before > lowest && is_space(buffer_[before - 1])) --before;
-    if (before == lowest || !strchr(",[}", buffer_[before - 1])) return false;
+    if (before == lowest) return false;
+    char previous = buffer_[before - 1];
+    if (previous != ',' && previous != '[' && previous != '}') return false;
     size_t p = at + 1, stop = std::min(buffer_.size(), at + kLookAround);
     while (p < stop && is_space(buffer_[p])) ++p;
     if (p == stop || buffer_[p] != '"') return false;

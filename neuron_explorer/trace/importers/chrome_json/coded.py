@@ -17,7 +17,7 @@ class CodedById:
 
     def __init__(self, text: Callable[[int], str | None], table: TextTable | None = None) -> None:
         self._text = text
-        self.table = table or TextTable()
+        self.table = TextTable() if table is None else table
         self._codes = np.full(1024, -2, np.int32)
         self._later: dict[int, int] = {}
 
@@ -55,9 +55,9 @@ class CodedById:
 class CodedByKey:
     """The same for combinations of numbers, given as arrays of one length."""
 
-    def __init__(self, text: Callable[..., str | None]) -> None:
+    def __init__(self, text: Callable[..., str | None], table: TextTable | None = None) -> None:
         self._text = text
-        self.table = TextTable()
+        self.table = TextTable() if table is None else table
         self._known: dict[tuple[int, ...], int] = {}
 
     def codes(self, *numbers: np.ndarray) -> np.ndarray:

@@ -260,7 +260,9 @@ class _Batches:
             key |= records[second]
         distinct, where = np.unique(key, return_inverse=True)
         numbers = np.array([self._lane(lane, int(k) >> 32, int(k) & 0xFFFFFFFF) for k in distinct], np.int32)
-        counts = np.bincount(where, minlength=len(distinct))
+        rows = (records["kind"] != FRAME) & (records["kind"] != FLOW)
+        counts = np.bincount(where[rows], minlength=len(distinct))
+        self.found.losses.add("Python calls", int(np.count_nonzero(records["kind"] == FRAME)))
         if lane == "thread":
             self._describe(records, where, numbers)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
@@ -271,7 +273,7 @@ class _Batches:
 
     def _describe(self, records: np.ndarray, where: np.ndarray, numbers: np.ndarray) -> None:
         """Note which lanes are a device's, and which."""
-        devices = self.kinds.devices(records["category"]) & (records["kind"] != FLOW)
+        devices = self.kinds.devices(records["category"]) & (records["kind"] != FLOW) & (records["kind"] != FRAME)
         if not devices.any():
             return
         for position, count in enumerate(np.bincount(where[devices], minlength=len(numbers)).tolist()):

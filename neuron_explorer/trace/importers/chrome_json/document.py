@@ -37,7 +37,7 @@ _WHY: Final = {
     "Python calls": "they became the stacks of what ran in them",
     "flows": "they became links between events",
     "flows that repeat the events' own links": "the events say themselves what started them",
-    "flow ends without a start": "what they point from is not in the file",
+    "flow ends without a start, or without an event": "what they point from or to is not in the file",
     "spans of the profiler itself": "they say nothing about the run",
     "marks of the profiler itself": "they say nothing about the run",
     "empty entries": "they say nothing",
@@ -179,7 +179,7 @@ def _capabilities(found: Collected, made: Made, tally: Tally, tree: FrameTree) -
         answer[name] = capability(observed, limit if observed else otherwise)
 
     definition = "the line of a function's definition, not of the call in it: the profiler keeps no other"
-    seen("stacks", bool(made.named is not None and tally.stacks),
+    seen("stacks", tally.stacks,
          definition if tree.from_python_events else "", "the run was profiled without with_stack=True")  # fmt: skip
     seen("shapes", tally.shapes, "", "the run was profiled without record_shapes=True")
     seen("modules", tally.modules, "names that the profiler gave to modules, without the path of attributes",
@@ -192,7 +192,9 @@ def _capabilities(found: Collected, made: Made, tally: Tally, tree: FrameTree) -
         seen(name, kind in kinds)
     seen("steps", len(made.steps.number) > 0, "", "no step() of the profiler and no optimizer in the file")
     if not torch:
-        answer |= {name: capability(False, absent) for name in ("stacks", "shapes", "modules", "backward_lines")}
+        limit = "one frame, named by the event: the line of the function's definition"
+        answer["stacks"] = capability(tally.stacks, limit if tally.stacks else absent)
+        answer |= {name: capability(False, absent) for name in ("shapes", "modules", "backward_lines")}
     return answer
 
 

@@ -22,6 +22,7 @@ from .texts import Texts
 __all__ = ["DEFINITION", "FrameTree", "Frames"]
 
 _FRAME: Final = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\): (?P<function>.*)", re.DOTALL)
+_NAMED: Final = re.compile(rb"([^\\]{1,500}) \(([^\\]{1,2000}):(\d{1,9})\)")
 _MODULE: Final = "nn.Module: "
 _PACKAGES: Final = frozenset({
     "torch", "torchvision", "torchaudio", "torchtext", "functorch", "triton", "numpy", "scipy", "pandas", "PIL",
@@ -55,6 +56,7 @@ class Frames:
     files: TextTable
     functions: TextTable
     modules: TextTable
+    shown_files: dict[str, str]  # as the source names them → as the trace does
 
     def columns(self) -> dict[str, Any]:
         """Rows of kind frame."""
@@ -98,6 +100,17 @@ class FrameTree:
             known = self._stacks[number] = node
         return known
 
+    def of_names(self) -> np.ndarray:
+        """By number of a text: the node of a function whose name has its file (``f (file:line)``, as VizTracer has)."""
+        nodes = np.zeros(len(self._texts), np.int64)
+        for number, raw in enumerate(self._texts.all()):
+            found = _NAMED.fullmatch(raw) if raw.endswith(b")") else None
+            if found is not None:
+                function, file, line = (part.decode("utf-8", "replace") for part in found.groups())
+                nodes[number] = self._child(0, f"{file}({line}): {function}")
+                self._exact[int(nodes[number])] = False
+        return nodes
+
     def _child(self, parent: int, name: str) -> int:
         known = self._children.get((parent, name))
         if known is None:
@@ -125,6 +138,7 @@ class FrameTree:
             library=library, shown=_shown(parent, user, library), exact=np.array(self._exact, bool), module=module,
             in_module=in_module, place=np.where(file >= 0, file.astype(np.int64) << 32 | np.maximum(line, 0), -1),
             files=files, functions=functions, modules=modules,
+            shown_files={p[0]: i.shown for p, i in zip(parsed, infos, strict=True) if i is not None},
         )  # fmt: skip
 
     def _modules(self, parsed: list[tuple[str, int, str]], table: TextTable) -> tuple[np.ndarray, np.ndarray]:

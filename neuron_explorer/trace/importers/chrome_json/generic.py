@@ -18,7 +18,7 @@ MAX_SOURCE: Final = 1 << 20
 
 GENERIC: Final = Dialect(
     format="Chrome JSON", title="a Chrome trace", keys=NO_KEYS, category={}, device_categories=frozenset(),
-    otherwise="range",
+    otherwise="range", names_have_lines=True,
 )  # fmt: skip
 
 

@@ -68,10 +68,11 @@ def _write(
     made = make_layout(found, nested, facts.rank, device_type, step_number)
     tree = FrameTree(nested.node_parent, nested.node_name, texts)
     stack_nodes = {n: tree.of_stack(n) for n in sorted(nested.stacks | {0})}
+    name_nodes = tree.of_names() if found.dialect.names_have_lines else None
     frames = tree.frames()
-    maker = RowMaker(nested, frames, stack_nodes, kinds, made.layout, is_optimizer, True)
+    maker = RowMaker(nested, frames, stack_nodes, kinds, made.layout, is_optimizer, name_nodes)
     maker.tally.stacks = len(frames.parent) > 1
-    embedded = sources(found)
+    embedded = {frames.shown_files.get(name, name): text for name, text in sources(found).items()}
     with TraceWriter(output) as writer:
         if len(frames.parent) > 1:
             writer.write_rows(frames.columns())
@@ -88,6 +89,8 @@ def _write(
             tally.by_kind[CODE["step"]] += len(made.steps.number)
         if not tally.events:
             raise BadTraceError(nothing_in(path, found))
+        found.losses.add("flows", tally.flows)
+        found.losses.add("flow ends without a start, or without an event", tally.flows_open)
         report = report_of(found, nested, tally, output, facts, len(frames.parent) - 1)
         writer.close(metadata_of(found, nested, made, tally, facts, tree, report, len(embedded)))
     return report

@@ -41,6 +41,7 @@ class Dialect:
     otherwise: str
     name: Callable[[str, str], str | None] = field(default=lambda category, name: None)
     skipped_flows: frozenset[str] = frozenset()
+    names_have_lines: bool = False
 
 
 class Kinds:

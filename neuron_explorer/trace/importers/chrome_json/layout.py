@@ -98,7 +98,7 @@ def make_layout(
             lane.stream if device else first, names.index("thread_sort_index", lane.pid, lane.tid), -lane.events, number,
         )  # fmt: skip
 
-    ordered = sorted(range(len(found.lanes)), key=order)
+    ordered = sorted((n for n, lane in enumerate(found.lanes) if lane.events), key=order)
     count = len(found.lanes)
     place, process, thread = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.full(count, -1, np.int32)
     stream = np.full(count, -1, np.int32)

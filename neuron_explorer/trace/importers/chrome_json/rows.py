@@ -9,11 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from ... import schema
+from ...text import TextTable
 from ...write import Coded
 from .ancestors import nearest, outermost
 from .coded import CodedById, CodedByKey
 from .details import Details
 from .frames import Frames
+from .blocks import Blocks, memory_device
 from .kinds import CODE, FLOW, FRAME, KINDS, Kinds
 from .nested import Nested, Window
 from .recent import NOTE, Recent
@@ -25,7 +27,7 @@ __all__ = ["Layout", "RowMaker", "Tally"]
 ATTRIBUTIONS: Final = tuple(schema.ATTRIBUTIONS)
 _HOW: Final = {name: code for code, name in enumerate(ATTRIBUTIONS)}
 _PHASE: Final = {name: code for code, name in enumerate(schema.PHASES)}
-_OP, _AUTOGRAD, _RANGE, _LAUNCH, _STEP = (CODE[k] for k in ("op", "autograd", "range", "launch", "step"))
+_AUTOGRAD, _RANGE, _LAUNCH, _STEP, _MEMORY = (CODE[k] for k in ("autograd", "range", "launch", "step", "memory"))
 _HAS_PHASE: Final = np.array([k in ("op", "autograd", "range", "launch", "sync", "copy", "collective", "fallback", "device")
                               for k in KINDS] + [False] * (256 - len(KINDS)))  # fmt: skip
 _TIMED: Final = np.array([k in ("op", "autograd", "launch", "copy", "sync", "fallback", "collective") for k in KINDS]
@@ -88,7 +90,7 @@ class RowMaker:
 
     def __init__(
         self, nested: Nested, frames: Frames, stack_nodes: dict[int, int], kinds: Kinds, layout: Layout,
-        is_optimizer: np.ndarray, inline: bool,
+        is_optimizer: np.ndarray, name_nodes: np.ndarray | None,
     ) -> None:  # fmt: skip
         texts = kinds.texts
         self.nested, self.frames, self.layout, self.kinds = nested, frames, layout, kinds
@@ -99,6 +101,8 @@ class RowMaker:
         self._stacks_recorded = len(frames.parent) > 1
         self._forwards, self._externals, self._launches = Recent(), Recent(), Recent()
         self._flows = Recent()
+        self._blocks = Blocks()
+        self._name_nodes = name_nodes
         self._open = _Open(*(np.zeros(0, np.int64),) * 3, {n: np.zeros(0, np.int64) for n in _STATE})
         self._names = CodedById(lambda n: texts.content(n) or "(no name)")
         self._hierarchies = CodedById(lambda n: _hierarchy(texts.content(n)), frames.modules)
@@ -108,6 +112,9 @@ class RowMaker:
         self._dtypes, self._arguments = CodedById(signatures.dtypes), CodedById(signatures.arguments)
         self._details_of = Details(kinds)
         self._details = CodedByKey(self._details_of.text)
+        self._device_table = TextTable()
+        self._devices_of_lanes = self._device_table.codes(layout.device)
+        self._memory_devices = CodedByKey(lambda rest, number: memory_device(texts, rest, number), self._device_table)
         lanes = sorted(nested.forward_lanes, key=lambda n: -nested.forward_lanes[n])
         self._forward_lanes = lanes[:16]
 
@@ -133,6 +140,9 @@ class RowMaker:
         if len(self._stack_numbers) > 1:
             inline = self._stack_nodes[np.searchsorted(self._stack_numbers, records["stack"])]
             node = np.where(inline > 0, inline, node)
+        if self._name_nodes is not None:
+            named = self._name_nodes[np.where(name < len(self._name_nodes), name, 0)]
+            node = np.where(named > 0, named, node)
         own = {
             "kind": records["kind"].astype(np.int64), "name": name.astype(np.int64), "node": node, "own_node": node,
             "hierarchy": records["hierarchy"].astype(np.int64), "shown": np.zeros(len(records), np.int64),
@@ -158,7 +168,10 @@ class RowMaker:
         optimizing = (kind == _RANGE) & self._is_optimizer[np.minimum(whole["name"], len(self._is_optimizer) - 1)]
         phase = self._phases(whole, parent, around, nearest(parent, optimizing), nearest(parent, forward_op))
         rows = np.concatenate([open_.row, window.first + np.arange(len(records))])
-        self._join(window, whole, parent, before, forward_op, around, how, phase, rows)
+        target, linked = self._links(records, whole, parent, before, how, phase, rows)
+        self._join(window, whole, parent, before, forward_op, how, phase, rows, (target, linked))
+        fresh = target[whole["forward"][target] < 0]
+        whole["forward"][fresh] = linked["row"][whole["forward"][target] < 0]
         shown = self.frames.shown[whole["node"]]
         shown[how == _HOW["forward_not_observed"]] = 0
         self._devices(window, whole, before, host, how, phase, shown, rows, parent)
@@ -213,14 +226,17 @@ class RowMaker:
 
     def _join(
         self, window: Window, whole: dict[str, np.ndarray], parent: np.ndarray, before: int, forward_op: np.ndarray,
-        around: np.ndarray, how: np.ndarray, phase: np.ndarray, rows: np.ndarray,
+        how: np.ndarray, phase: np.ndarray, rows: np.ndarray, links: tuple[np.ndarray, np.ndarray],
     ) -> None:  # fmt: skip
         """Backward nodes take the line and module of their forward operators, and what runs in them too."""
         records = window.records
         put = np.flatnonzero(forward_op[before:])
         self._forwards.put(_key(records["pid"][put], records["sequence"][put]),
                            _notes(put + before, whole, how, phase, rows))  # fmt: skip
-        nodes = np.flatnonzero((records["kind"] == _AUTOGRAD) & (records["sequence"] != MISSING))
+        target, linked = links
+        by_flow = np.zeros(len(parent), bool)
+        by_flow[target] = True
+        nodes = np.flatnonzero((records["kind"] == _AUTOGRAD) & ((records["sequence"] != MISSING) | by_flow[before:]))
         found = np.zeros(len(nodes), NOTE)
         found["row"] = -1
         for lane in self._forward_lanes:
@@ -229,6 +245,11 @@ class RowMaker:
                 break
             mine = nodes[left]
             found[left] = self._forwards.get(_key(np.full(len(mine), lane), records["sequence"][mine]))
+        left = np.flatnonzero((found["row"] < 0) & by_flow[nodes + before])
+        if len(left):
+            place = np.zeros(len(parent), np.int64)
+            place[target] = np.arange(len(target))
+            found[left] = linked[place[nodes[left] + before]]
         hit = found["row"] >= 0
         self.tally.joined += int(hit.sum())
         self.tally.not_joined += int((~hit).sum())
@@ -259,6 +280,36 @@ class RowMaker:
         whole["node"][passive] = whole["node"][node[passive]]
         whole["module"][passive] = whole["module"][node[passive]]
         self._set_how(passive, whole, how)
+
+    def _links(
+        self, records: np.ndarray, whole: dict[str, np.ndarray], parent: np.ndarray, before: int, how: np.ndarray,
+        phase: np.ndarray, rows: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """Flows: positions of the events that they point to, and what is known of those that they point from."""
+        at = np.flatnonzero(records["kind"] == FLOW)
+        if not len(at):
+            return np.zeros(0, np.int64), np.zeros(0, NOTE)
+        bound = parent[at + before]
+        key = records["category"][at].astype(np.int64) << 32 ^ records["id"][at]
+        begins = records["phase"][at] != ord("f")  # a step of a flow ends one arrow and begins the next
+        ends = records["phase"][at] != ord("s")
+        distinct, code = np.unique(key, return_inverse=True)
+        order = code.astype(np.int64) * (len(at) + 1) + np.arange(len(at))
+        sources = np.flatnonzero(begins & (bound >= 0))
+        sources = sources[np.argsort(order[sources])]
+        notes = _notes(bound[sources], whole, how, phase, rows)
+        targets = np.flatnonzero(ends & (bound >= before))
+        place = np.searchsorted(order[sources], order[targets]) - 1
+        here = (place >= 0) & (code[sources[np.maximum(place, 0)]] == code[targets]) if len(sources) else place >= 0
+        found = self._flows.get(key[targets])
+        found[here] = notes[place[here]]
+        self._flows.put(key[sources], notes)
+        hit = (found["row"] >= 0) & (found["row"] != rows[bound[targets]])
+        self.tally.flows += int(hit.sum())
+        self.tally.flows_open += int(np.count_nonzero(ends)) - int(hit.sum())
+        position = bound[targets[hit]]
+        position, first = np.unique(position, return_index=True)
+        return position, found[hit][first]
 
     def _set_how(self, rows: np.ndarray, whole: dict[str, np.ndarray], how: np.ndarray) -> None:
         shown = self.frames.shown[whole["node"][rows]]
@@ -337,7 +388,7 @@ class RowMaker:
         compiled = np.where(kind == _LAUNCH, records["name"], 0)
         return {
             "kind": Coded(kind.astype(np.int32), KINDS),
-            "name": self._names.column(records["name"]),
+            "name": self._names.table.column(self._name_codes(records)),
             "start": start,
             "duration": records["duration"],
             "self": window.own[picked],
@@ -348,7 +399,7 @@ class RowMaker:
             "rank": np.full(len(picked), layout.rank, np.int32),
             "process": layout.process[lane],
             "thread": layout.thread[lane],
-            "device": _compact(devices[lane], layout.device),
+            "device": self._device(records, devices[lane]),
             "stream": layout.stream[lane],
             "stack": np.where(node > 0, node, -1),
             "file": frames.files.column(np.where(shown > 0, frames.file[shown], -1)),
@@ -365,13 +416,31 @@ class RowMaker:
             "strides": self._strides.column(records["strides"], np.where(records["strides"] > 0, records["types"], 0)),
             "dtypes": self._dtypes.column(records["types"]),
             "arguments": self._arguments.table.column(arguments),
-            "correlation": state["forward"][whole],
+            "correlation": self._blocks.numbered(records, state["forward"][whole]),
             "external_id": numbers["external"],
             "correlation_id": numbers["correlation"],
             "source_index": numbers["index"],
             "compile_id": self._compile_ids.column(compiled),
             "detail": self._details.column(*self._details_of.numbers(records)),
         }  # fmt: skip
+
+    def _name_codes(self, records: np.ndarray) -> np.ndarray:
+        """Names; of memory, what happened."""
+        codes = self._names.codes(records["name"])
+        memory = records["kind"] == _MEMORY
+        if memory.any():
+            table, size = self._names.table, records["bytes"]
+            named = np.where(size < 0, table.code("release"), table.code("allocate"))
+            codes = np.where(memory & (size != MISSING), named, codes)
+        return codes
+
+    def _device(self, records: np.ndarray, lane_device: np.ndarray) -> Coded:
+        memory = records["kind"] == _MEMORY
+        codes = np.where(lane_device >= 0, self._devices_of_lanes[lane_device], -1)
+        if memory.any():
+            number = np.where(records["device"] == MISSING, -1, records["device"])[memory]
+            codes[memory] = self._memory_devices.codes(records["rest"][memory], np.clip(number, -1, 1 << 20))
+        return self._device_table.column(codes)
 
     def _steps(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         layout = self.layout
@@ -404,15 +473,6 @@ def _notes(
     notes["row"], notes["node"], notes["module"] = rows[at], whole["node"][at], whole["module"][at]
     notes["how"], notes["phase"] = how[at], phase[at]
     return notes
-
-
-def _compact(codes: np.ndarray, values: list[str | None]) -> Coded:
-    used = np.unique(codes[codes >= 0])
-    table: dict[str, int] = {}
-    place = np.full(len(values) + 1, -1, np.int32)
-    for code in used.tolist():
-        place[code] = table.setdefault(str(values[code]), len(table))
-    return Coded(np.where(codes >= 0, place[codes], -1), list(table))
 
 
 def _hierarchy(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from ..chrome_json.kinds import Dialect
 from ..chrome_json.records import KINETO_KEYS
 
-__all__ = ["DEVICE_TYPES", "KINETO", "KNOWN", "RUNTIMES", "device_type"]
+__all__ = ["KINETO", "KNOWN", "RUNTIMES", "device_type"]
 
 RUNTIMES: Final = frozenset({
     "cuda_runtime", "cuda_driver", "runtime", "driver", "hip_runtime", "mtia_runtime", "glow_runtime", "xpu_runtime",
@@ -40,12 +40,10 @@ _STARTS_WORK: Final = re.compile(r"launch|memcpy|memset|enqueue|submit|execut|ru
 _WAITS: Final = re.compile(r"synchroni[sz]e|\bwait|hostwait", re.IGNORECASE)
 _NODE: Final = re.compile(r"(?:torch::autograd::)?\w*(?:Backward\d*|AccumulateGrad|GraphRoot)")
 _COMMUNICATION: Final = re.compile(r"(?:nccl|gloo|mpi|ucc|xccl|hccl|rccl|neuron):\w+")
-_COLLECTIVE_KERNEL: Final = re.compile(r"(?:void )?\w*(?:nccl|rccl|oneccl|hccl)(?:Dev)?_?(?:Kernel|Function)", re.IGNORECASE)
+_COLLECTIVE_KERNEL: Final = re.compile(
+    r"(?:void )?\w*(?:nccl|rccl|oneccl|hccl)(?:Dev)?_?(?:Kernel|Function)", re.IGNORECASE
+)
 _STEP: Final = re.compile(r"ProfilerStep\s*#\s*(\d{1,9})$")
-
-DEVICE_TYPES: Final = {0: "cpu", 1: "cuda", 4: "mkldnn", 6: "hip", 9: "xla", 12: "xpu", 13: "mps", 15: "hpu", 18: "ipu",
-                       19: "mtia", 20: "privateuseone"}  # fmt: skip
-"""Numbers of ``c10::DeviceType`` (c10/core/DeviceType.h) that memory events give."""
 
 
 def step_number(name: str) -> int:
