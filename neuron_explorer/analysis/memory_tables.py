@@ -51,7 +51,8 @@ HOLDERS: Final = TableKind(
 )  # fmt: skip
 HOLDING_MODULES: Final = TableKind(
     "memory_modules", "Who holds it, by module",
-    (_OWNER, Column("module", "text", "Path of the module, `*` for layers that differ only in a number; empty outside modules."), *_SUM, *_KIND),
+    (_OWNER, Column("module", "text", "Path of the module, `*` for layers that differ only in a number; empty outside "
+                     "modules."), *_SUM, *_KIND),
     "bytes: all that is alive at the moment, per device",
 )  # fmt: skip
 TIMELINE: Final = TableKind(

@@ -346,7 +346,8 @@ def _allocations(d: MemoryData, trace_id: str) -> html.Section:
     life, life_unit = q.duration_unit(lives[len(lives) // 2] if lives else 1)
     columns = [
         *_line_columns(),
-        g.number_column("allocated", unit, _digits(unit), "Bytes of all its allocations, those released included", width=96),
+        g.number_column("allocated", unit, _digits(unit), "Bytes of all its allocations, also released ones",
+                        width=96),
         g.number_column("allocations", "allocations", 0, "How many", width=100),
         g.number_column("largest", f"largest, {one_unit}", _digits(one_unit), "The largest of them", width=100),
         g.number_column("life", f"lives, {life_unit}", 2, "Median time until the release; empty where most stay",
