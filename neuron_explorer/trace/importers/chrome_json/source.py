@@ -95,10 +95,12 @@ class Source:
                 if not data:
                     continue
                 decoder, ended = _decoder(), False
+            before = decoder.copy() if hasattr(decoder, "copy") else None
             try:
                 out = decoder.decompress(data, PIECE)
             except Exception as error:  # zlib.error, isal's own
                 self.damage = f"its packed data are damaged ({str(error)[:100]})"
+                parts.append(_up_to_damage(before, data))
                 break
             data = decoder.unconsumed_tail
             if decoder.eof:
@@ -119,6 +121,21 @@ def _decoder() -> Any:
         return isal_zlib.decompressobj(31)
     except ImportError:
         return zlib.decompressobj(31)
+
+
+def _up_to_damage(decoder: Any, data: bytes) -> bytes:
+    """What damaged data still hold: an error swallows all that was unpacked in the same call."""
+    out: list[bytes] = []
+    for step in (4096, 64, 1):
+        while decoder is not None and data:
+            before = decoder.copy()
+            try:
+                out.append(decoder.decompress(data[:step]))
+            except Exception:  # narrowed down by the next, smaller step
+                decoder = before
+                break
+            data = data[step:]
+    return b"".join(out)
 
 
 def _ahead(pieces: Iterator[bytes]) -> Iterator[bytes]:
