@@ -30,6 +30,8 @@ MOST_SUMS: Final = 1 << 22
 WINDOW_EVENTS: Final = 1 << 20
 """Events that a worker has in memory."""
 PART: Final = 1 << 17
+RESTS: Final = 1 << 22
+"""Events after which mapped memory is given back while they are read one after another."""
 GIVE_BACK: Final = 4
 """Windows after which mapped memory is given back."""
 SAMPLE: Final = 512
@@ -97,9 +99,11 @@ def occurring(rows: Rows, codes: Codes) -> dict[tuple[str, str], np.ndarray]:
                   if rows.lanes[rows.track(track)[0]]["kind"] == kind]  # fmt: skip
         for by in CRITERIA if ranges else ():
             there = np.zeros(codes.sizes()[by], bool)
-            for lo, hi in ranges:
-                for at in range(lo, hi, PART):
-                    there[codes.of(rows, slice(at, min(at + PART, hi)), by)] = True
+            for at, last in ((at, hi) for lo, hi in ranges for at in range(lo, hi, PART)):
+                there[codes.of(rows, slice(at, min(at + PART, last)), by)] = True
+                if at // RESTS != (at + PART) // RESTS:
+                    rows.give_back()
+                    give_back([codes.line_of_row])
             found[group, by] = np.flatnonzero(there)
     return found
 
@@ -119,6 +123,7 @@ def write(folder: Path, rows: Rows, end: int, codes: Codes, tell: Any = None) ->
     numbers = occurring(rows, codes)
     width = sum(map(len, numbers.values()))
     bounds = bounds_of(rows.column("start"), end, MOST_SUMS // max(width, 1))
+    rows.give_back()
     sums = _Sums(rows, codes, bounds, numbers)
     jobs = list(_windows(rows, bounds))
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="sums") as pool:

@@ -261,7 +261,8 @@ class _Build:
         def work(track: int) -> tuple[list[tuple[int, lod.Entries]], np.ndarray]:
             lo, hi = rows.base_range(track)
             columns = [rows.column(n)[lo:hi] for n in lod.BASE_FIELDS]
-            return lod.build_levels(columns), _density(columns[0], columns[4], max(self._end, 1))
+            density = _density(columns[0], columns[4], max(self._end, 1))
+            return lod.build_levels(columns, rows.give_back), density
 
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="levels") as pool:
             waiting = [pool.submit(work, track) for track in range(min(WORKERS, rows.track_count))]

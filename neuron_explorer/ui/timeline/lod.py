@@ -20,6 +20,8 @@ MIN_SHRINK: Final = 3
 """A level is kept only where it is this many times smaller than the last one kept."""
 PART: Final = 1 << 17
 """Entries that are merged at once: they fit into a processor's cache."""
+RESTS: Final = 1 << 21
+"""Entries after which a build rests."""
 SAMPLE, SAMPLES = 4096, 16
 
 
@@ -111,10 +113,11 @@ def merge(entries: Entries, first: np.ndarray) -> Entries:
     )
 
 
-def build_levels(base: Sequence[np.ndarray]) -> list[tuple[int, Entries]]:
+def build_levels(base: Sequence[np.ndarray], rest: Callable[[], None] = lambda: None) -> list[tuple[int, Entries]]:
     """The levels worth keeping above a row, as (shift, entries); the width is ``2**shift`` ns.
 
-    ``base``: the row's columns as BASE_FIELDS names them.
+    ``base``: the row's columns as BASE_FIELDS names them. ``rest`` is called now and then; it may
+    give back the memory of what was read.
     """
     levels: list[tuple[int, Entries]] = []
     start, end = base[:2]
@@ -128,7 +131,7 @@ def build_levels(base: Sequence[np.ndarray]) -> list[tuple[int, Entries]]:
     while len(start) >= MIN_ENTRIES and (1 << shift) <= 4 * max(span, 1):
         if _may_shrink(start, end, shift):
             below = (lambda lo, hi: base_entries(*(c[lo:hi] for c in base))) if last is None else last.part
-            coarse = _merged(below, len(start), shift)
+            coarse = _merged(below, len(start), shift, rest)
             if len(coarse) * MIN_SHRINK <= len(start):
                 last = coarse
                 start, end = last.start, last.end
@@ -149,9 +152,10 @@ def _may_shrink(start: np.ndarray, end: np.ndarray, shift: int) -> bool:
     return groups * MIN_SHRINK <= len(places) * size * 1.1
 
 
-def _merged(below: Callable[[int, int], Entries], n: int, shift: int) -> Entries:
+def _merged(below: Callable[[int, int], Entries], n: int, shift: int, rest: Callable[[], None]) -> Entries:
     """The ``n`` entries that ``below`` gives in parts, merged; little is in memory beside the result."""
-    parts, lo, size = [], 0, PART
+    parts: dict[str, list[np.ndarray]] = {f: [] for f in LEVEL_FIELDS}
+    lo, size = 0, PART
     while lo < n:
         hi = min(n, lo + size)
         entries = below(lo, hi)
@@ -163,6 +167,10 @@ def _merged(below: Callable[[int, int], Entries], n: int, shift: int) -> Entries
                 continue
             hi = lo + int(first[-1])
             entries, first = entries.part(0, hi - lo), first[:-1]
-        parts.append(merge(entries, first))
+        merged = merge(entries, first)
+        for field, arrays in parts.items():
+            arrays.append(np.array(getattr(merged, field)))  # a copy where nothing was merged
+        if hi // RESTS != lo // RESTS:
+            rest()
         lo, size = hi, PART
-    return Entries(**{f: np.concatenate([getattr(p, f) for p in parts]) for f in LEVEL_FIELDS})
+    return Entries(**{f: np.concatenate(parts.pop(f)) for f in LEVEL_FIELDS})

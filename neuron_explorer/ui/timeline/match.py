@@ -34,6 +34,8 @@ MAX_IDS: Final = 200_000
 """Events that a condition in SQL may pick; the query's answer is bounded."""
 PART: Final = 1 << 17
 """Events whose columns are looked at together."""
+GIVE_BACK: Final = 32 * PART
+"""Events after which the memory of what was read is given back."""
 _COLUMNS: Final = {"shape": "shapes", "phase": "phase", "kind": "kind", "step": "step"}
 """The columns of what the index does not hold."""
 _LINE: Final = re.compile(r"(.+):(\d{1,9})$", re.DOTALL)
@@ -115,6 +117,8 @@ def search(index: Index, trace: Trace, terms: tuple[Term, ...]) -> Match:
     parts = [np.zeros(0, np.uint32)]
     for at in range(0, index.events, PART):
         parts.append(_matching(index, slice(at, at + PART), tables, rows) + np.uint32(at))
+        if at % GIVE_BACK == GIVE_BACK - PART:
+            index.give_back()
     return Match(index, np.concatenate(parts), cut)
 
 

@@ -27,7 +27,7 @@ CODE_BYTES: Final = 64 << 20
 MAPPED_BYTES: Final = 320 << 20
 """Pages of files in this process's memory, those of its libraries among them, beyond which the
 indexes give theirs back."""
-LOOK_EVERY: Final = 16
+LOOK_EVERY: Final = 4
 WAIT_SECONDS: Final = 1.0
 """How long a first request waits for a build before it answers "building"."""
 
