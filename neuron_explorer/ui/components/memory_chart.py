@@ -105,7 +105,7 @@ def memory_figure(
             "autosize": True, "margin": {"l": 48, "r": 8, "t": 8, "b": 36}, "showlegend": False,
             "hovermode": "x unified", "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"family": "system-ui, sans-serif", "size": 11},
-            "hoverlabel": {"align": "left", "font": {"size": 12}},
+            "hoverlabel": {"align": "left", "font": {"size": 12}, "bgcolor": "#ffffff", "bordercolor": "#e3e6eb"},
             "xaxis": {**axis, "showgrid": False, "range": [span.start / size, span.end / size],
                       "unifiedhovertitle": {"text": f"%{{x:.4~g}} {unit}"},
                       "title": {"text": f"since the start, {unit}", "standoff": 4, "font": font}},
