@@ -200,6 +200,21 @@ class MemoryTrace:
         names = ["id", "parent", "file", "line", "function", "attribution"]
         return arrow_table(self._frames).select(names)
 
+    def parts(self, columns: Any) -> Any:
+        import pyarrow as pa
+
+        from neuron_explorer.trace.store import Parts
+
+        names = list(dict.fromkeys(columns))
+        quoted = ", ".join(f'"{name}"' for name in names)
+        table = self._connection.sql(f"SELECT {quoted} FROM events").to_arrow_table()
+        text = [name for name in names if pa.types.is_string(table.schema.field(name).type)]
+        for name in text:
+            table = table.set_column(names.index(name), name, table.column(name).dictionary_encode())
+        # Cut in two, as a file is cut in row groups.
+        half = (table.num_rows + 1) // 2
+        return Parts(tuple(lambda at=at: table.slice(at, half) for at in range(0, table.num_rows, max(half, 1))))
+
     def sql_arrow(self, query: str, params: Any = ()) -> Any:
         return self._connection.sql(query, params=list(params)).to_arrow_table()
 

@@ -1,6 +1,6 @@
 """What costs most: by operator, by operator and shape, by source line, by module.
 
-Self time is summed over operators (kinds of ``WORK_KINDS``) on the host threads of the
+Self time is summed over operators (kinds of ``kinds.WORK``) on the host threads of the
 main process, so every nanosecond counts once on its thread. Threads run side by side, so
 with several of them the shares may add up to more than the whole.
 """
@@ -13,21 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from neuron_explorer.analysis import kinds
 from neuron_explorer.analysis.cells import Cells
 from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.kernels import STARTS, Kernel, kernel_of
 from neuron_explorer.analysis.modules import ancestors, module_pattern, wildcard
-from neuron_explorer.analysis.rolled import (
-    LINE_KINDS,
-    MOST_MODULES,
-    TOTAL_KINDS,
-    Rolled,
-    cells_of,
-    ordered,
-    rolled,
-    shape_cells_of,
-)
-from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, select
+from neuron_explorer.analysis.rolled import MOST_MODULES, Rolled, cells_of, ordered, rolled, shape_cells_of
+from neuron_explorer.analysis.selection import Selection, select
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -37,8 +29,8 @@ LIMIT: Final = 5_000
 
 LAUNCHES: Final = "count(*) FILTER (top_level)"
 """SQL: number of operators that no operator called."""
-# A fallback inside an operator has the operator's name: it is the same call.
-_CALL: Final = "(kind <> 'fallback' OR top_level)"
+LINE_KINDS: Final = kinds.LINE
+"""Kinds whose self time is a line's own."""
 
 
 @dataclass(frozen=True)
@@ -107,33 +99,40 @@ def by_op_and_shape(
 ) -> Table:
     """A row per operator, shapes and dtypes of its arguments."""
     sel = selection or select(trace, period)
-    cells = shape_cells_of(trace, sel)
-    return _by_op(trace, "op_shape", sel, cells, ("name", "shapes", "dtypes"), limit, kernels=True)
+    return _by_op(trace, "op_shape", sel, shape_cells_of(trace, sel), ("name", "shapes", "dtypes"), limit, kernels=True)
 
 
 def _by_op(
-    trace: Trace, by: str, sel: Selection, cells: Cells, keys: tuple[str, ...], limit: int, *,
-    kinds: tuple[str, ...] = WORK_KINDS, place: tuple[str, int] | None = None, kernels: bool = False,
+    trace: Trace, by: str, sel: Selection, source: tuple[Cells, np.ndarray], keys: tuple[str, ...], limit: int, *,
+    which: tuple[str, ...] = kinds.WORK, place: tuple[str, int] | None = None, kernels: bool = False,
 ) -> Table:  # fmt: skip
+    cells, selected = source
+    # A fallback inside an operator has the operator's name: it is the same call.
     call = ~cells.where("kind", ("fallback",)) | cells.numbers["top_level"].astype(bool)
-    picked = cells.where("kind", kinds)
+    picked = selected & cells.where("kind", which)
     if place is not None:
         picked &= cells.where("file", (place[0],)) & (cells.numbers["line"] == place[1])
     groups = rolled(cells, picked, [cells.codes(key) for key in keys], timed=call, called=call)
     chosen = groups.largest(limit, np.ones(len(groups), bool))
-    modules = groups.texts("module", chosen)
-    where = f"{sel.where} AND {kinds_sql(kinds)}" + (" AND file = ? AND line = ?" if place is not None else "")
-    medians = _by_key(trace, f"median(duration) FILTER (duration >= 0 AND {_CALL})", where, keys, place or ())
-    named = f"kind = 'op' AND starts_with(detail, '{STARTS}')"
-    texts = _by_key(trace, "min(detail)", f"{sel.where} AND {named}", keys) if kernels else {}
+    modules, medians = groups.texts("module", chosen), groups.medians(chosen, call)
+    texts = _kernels(trace, sel, keys) if kernels else {}
     rows = []
     for at in chosen:
         key = tuple(cells.text(name, groups.first[at]) for name in keys)
         rows.append(
             groups.row(at) | dict(zip(keys, key, strict=True))
-            | {"median_ns": medians.get(key), "kernel": texts.get(key), "modules": modules.get(at, ())[:MOST_MODULES]}
+            | {"median_ns": medians[at], "kernel": texts.get(key), "modules": modules.get(at, ())[:MOST_MODULES]}
         )  # fmt: skip
     return _table(trace, by, sel, rows, groups, len(groups), limit, lambda r: "\x1f".join(r[n] or "" for n in keys))
+
+
+def _kernels(trace: Trace, sel: Selection, keys: tuple[str, ...]) -> dict[tuple[Any, ...], Any]:
+    """The detail that names the kernel of each operator that the program registered."""
+    found = trace.sql_arrow(
+        f"SELECT {', '.join(keys)}, min(detail) AS detail FROM events WHERE {sel.where} AND kind = 'op' "
+        f"AND starts_with(detail, '{STARTS}') GROUP BY {', '.join(keys)}"
+    ).to_pydict()
+    return dict(zip(zip(*(found[key] for key in keys), strict=True), found["detail"], strict=True))
 
 
 def by_line(
@@ -150,11 +149,11 @@ def by_line(
     reason (``attribution``), so that nothing is lost. ``file``: the lines of one file.
     """
     sel = selection or select(trace, period)
-    cells = cells_of(trace, sel)
-    groups = _lines(cells, cells.where("file", (file,)) if file is not None else None)
+    cells, picked = cells_of(trace, sel)
+    groups = _lines(cells, picked if file is None else picked & cells.where("file", (file,)))
     possible = groups.calls > 0
     chosen = groups.largest(limit, possible)
-    medians = _line_medians(trace, sel, file)
+    medians = groups.medians(chosen, cells.numbers["outermost_on_line"].astype(bool))
     modules, functions = groups.texts("module", chosen), groups.texts("function", chosen)
     rows = []
     for at in chosen:
@@ -165,7 +164,7 @@ def by_line(
         rows.append(
             groups.row(at)
             | {"file": path, "line": line, "attribution": why, "function": functions.get(at, [None])[0],
-               "median_ns": medians.get((path, line, why)), "modules": modules.get(at, ())[:MOST_MODULES]}
+               "median_ns": medians[at], "modules": modules.get(at, ())[:MOST_MODULES]}
         )  # fmt: skip
     return _table(
         trace, "line", sel, rows, groups, int(possible.sum()), limit,
@@ -173,39 +172,17 @@ def by_line(
     )  # fmt: skip
 
 
-def _lines(cells: Cells, more: np.ndarray | None = None) -> Rolled:
-    """The cells by line, and by the reason where there is no line."""
-    picked = cells.where("kind", TOTAL_KINDS)
-    if more is not None:
-        picked &= more
+def _lines(cells: Cells, picked: np.ndarray) -> Rolled:
+    """The picked cells by line, and by the reason where there is no line."""
+    picked = picked & cells.where("kind", kinds.TOTAL)
     file = cells.codes("file")
     reasons = cells.texts["attribution"][1]
     merged = np.array([*(-1 if not text else code for code, text in enumerate(reasons)), -1])  # "" is none
     line = np.where(file >= 0, cells.numbers["line"], -1)
     reason = np.where(file >= 0, -1, merged[cells.codes("attribution")])
-    own = cells.where("kind", LINE_KINDS)
+    own = cells.where("kind", kinds.LINE)
     outermost = cells.numbers["outermost_on_line"].astype(bool)
     return rolled(cells, picked, [file, line, reason], own=own, timed=outermost, called=own)
-
-
-def _line_medians(trace: Trace, sel: Selection, file: str | None) -> dict[tuple[Any, ...], float]:
-    found = trace.sql_arrow(
-        "SELECT file, CASE WHEN file IS NULL THEN -1 ELSE line END AS line, "
-        "CASE WHEN file IS NULL THEN coalesce(attribution, '') ELSE '' END AS attribution, "
-        f"median(duration) AS m FROM events WHERE {sel.where} AND {kinds_sql(TOTAL_KINDS)} AND duration >= 0 "
-        f"AND outermost_on_line{' AND file = ?' if file is not None else ''} GROUP BY 1, 2, 3",
-        () if file is None else (file,),
-    ).to_pydict()
-    return dict(zip(zip(found["file"], found["line"], found["attribution"], strict=True), found["m"], strict=True))
-
-
-def _by_key(
-    trace: Trace, figure: str, where: str, keys: tuple[str, ...], params: tuple[Any, ...] = ()
-) -> dict[tuple[Any, ...], Any]:
-    found = trace.sql_arrow(
-        f"SELECT {', '.join(keys)}, {figure} AS figure FROM events WHERE {where} GROUP BY {', '.join(keys)}", params
-    ).to_pydict()
-    return dict(zip(zip(*(found[key] for key in keys), strict=True), found["figure"], strict=True))
 
 
 @dataclass(frozen=True)
@@ -222,8 +199,8 @@ class FileRow:
 def by_file(trace: Trace, period: str | Filter = "auto", *, selection: Selection | None = None) -> tuple[FileRow, ...]:
     """A row per source file, by self time. Total times of lines do not add up, so there is none."""
     sel = selection or select(trace, period)
-    cells = cells_of(trace, sel)
-    lines = _lines(cells, cells.codes("file") >= 0)
+    cells, picked = cells_of(trace, sel)
+    lines = _lines(cells, picked & (cells.codes("file") >= 0))
     files: dict[str, list[int]] = {}
     for at in np.flatnonzero(lines.calls > 0).tolist():
         _add_line(files, cells.text("file", lines.first[at]) or "", int(lines.self_ns[at]), int(lines.launches[at]))
@@ -268,7 +245,7 @@ def ops_on_line(
     """A row per operator that ran for one source line."""
     sel = selection or select(trace, period)
     return _by_op(
-        trace, "op_on_line", sel, cells_of(trace, sel), ("name",), limit, kinds=LINE_KINDS, place=(file, line)
+        trace, "op_on_line", sel, cells_of(trace, sel), ("name",), limit, which=kinds.LINE, place=(file, line)
     )
 
 
@@ -285,10 +262,10 @@ def by_module(
     ``merge``: layers that differ only in a number are one row (``layers.*.mlp``).
     """
     sel = selection or select(trace, period)
-    cells = cells_of(trace, sel)
+    cells, picked = cells_of(trace, sel)
     codes, texts = cells.texts["module"]
     unnamed = texts.index("") if "" in texts else -1
-    by_path = rolled(cells, cells.where("kind", WORK_KINDS), [np.where(codes < 0, unnamed, codes)])
+    by_path = rolled(cells, picked & cells.where("kind", kinds.WORK), [np.where(codes < 0, unnamed, codes)])
     groups = [by_path.row(at) | {"module": cells.text("module", by_path.first[at]) or ""} for at in range(len(by_path))]
     own: dict[str, dict[str, Any]] = {}
     totals: dict[str, int] = {}

@@ -1,30 +1,55 @@
-"""The sums from which the tables are rolled up: one pass over the events of a selection.
+"""The sums from which the tables are rolled up.
 
 A cell holds what all events with the same texts and flags add up to. A trace of millions of events
-has some hundreds or thousands of cells, so that every table after the first costs next to nothing.
-Medians do not add up: each table asks for its own.
+has some hundreds or thousands of cells, so that every table costs next to nothing once they are there.
+Medians do not add up: the durations are kept, sorted by cell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 
-from neuron_explorer.analysis.kept import kept
-from neuron_explorer.analysis.marks import Marks, data_waits, kinds_of
 from neuron_explorer.trace.query import UnreadableDataError
 
-if TYPE_CHECKING:
-    from neuron_explorer.trace.store import Trace
-
-_TEXTS: Final = (
-    "kind", "name", "file", "function", "attribution", "module", "phase", "device", "shapes", "dtypes",
-)  # fmt: skip
 _LARGEST: Final = float(1 << 62)
-_MOST_BUCKETS: Final = 100_000
+_JOINED: Final = 1 << 62
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Durations in ns of all events whose end was seen, for each part of the trace.
+
+    A part: the cell of each of its runs, the length of each run, and the runs one after the other.
+    """
+
+    parts: tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]
+
+    def medians(self, group_of: np.ndarray, number: int) -> list[float | None]:
+        """The median of each group; ``group_of``: the group of each cell, -1 for none. None without durations."""
+        runs: list[list[np.ndarray]] = [[] for _ in range(number)]
+        for cells, lengths, values in self.parts:
+            stops = np.cumsum(lengths)
+            group = group_of[cells]
+            use = np.flatnonzero((group >= 0) & (lengths > 0))
+            for which, stop, length in zip(
+                group[use].tolist(), stops[use].tolist(), lengths[use].tolist(), strict=True
+            ):
+                runs[which].append(values[stop - length : stop])
+        return [_median(mine) for mine in runs]
+
+
+def _median(runs: list[np.ndarray]) -> float | None:
+    if not runs:
+        return None
+    values = np.concatenate(runs)
+    low, high = (len(values) - 1) // 2, len(values) // 2
+    middle = np.partition(values, (low, high) if low != high else low)
+    below, above = float(middle[low]), float(middle[high])
+    return below + (above - below) * 0.5
 
 
 @dataclass(frozen=True)
@@ -32,19 +57,32 @@ class Cells:
     """An entry a cell. ``texts``: key → codes (-1: none) and the texts they stand for; ``numbers``: the other keys.
 
     ``events``; ``self_ns`` and ``duration_ns`` (unknown ones count as 0); ``without_end``: events whose end
-    was not seen; ``waiting``: the events began inside a wait for data (False where it was not asked).
+    was not seen; ``wait``: the period of the wait for data that the events began in, "" for one without a
+    period, None outside any.
     """
 
     texts: dict[str, tuple[np.ndarray, list[str]]]
     numbers: dict[str, np.ndarray]
+    wait: tuple[str | None, ...]
     events: np.ndarray
     self_ns: np.ndarray
     duration_ns: np.ndarray
     without_end: np.ndarray
-    waiting: np.ndarray
+    durations: Durations
 
     def __len__(self) -> int:
         return len(self.events)
+
+    @staticmethod
+    def added(
+        texts: dict[str, tuple[np.ndarray, list[str]]], numbers: dict[str, np.ndarray], periods: Sequence[str],
+        cell: np.ndarray, number: int, figures: Mapping[str, np.ndarray], durations: Durations,
+    ) -> Cells:  # fmt: skip
+        """Cells from the sums of parts: ``cell`` is that of each entry of ``figures``."""
+        codes = numbers.pop("waiting").tolist()
+        wait = tuple(None if code <= 0 else "" if code == 1 else periods[code - 2] for code in codes)
+        names = ("events", "self_ns", "duration_ns", "without_end")
+        return Cells(texts, numbers, wait, *(sums(cell, number, figures[name]) for name in names), durations)
 
     def codes(self, key: str) -> np.ndarray:
         """Codes of a text, -1 where there is none."""
@@ -56,90 +94,31 @@ class Cells:
         code = int(codes[cell])
         return None if code < 0 else texts[code]
 
-    def where(self, key: str, chosen: Sequence[str]) -> np.ndarray:
+    def where(self, key: str, chosen: Sequence[str | None]) -> np.ndarray:
         """Cells whose text is one of ``chosen``."""
         codes, texts = self.texts[key]
-        return np.array([*(text in chosen for text in texts), False])[codes]
-
-
-def cells(trace: Trace, where: str, keys: Sequence[str], waits: Marks | None = None) -> Cells:
-    """The cells of the events that ``where`` (SQL over ``events``) picks, by these columns.
-
-    ``waits``: which waits for data an event may have begun in; of two that overlap the later counts.
-    Raises ``UnreadableDataError`` where sums overflow.
-    """
-    spans = _spans(waits) if waits is not None and len(waits) else None
-    token = None if spans is None else hash(spans[0].tobytes() + spans[1].tobytes())
-    return kept(trace, ("cells", where, tuple(keys), token), lambda: _read(trace, where, tuple(keys), spans))
-
-
-def _read(trace: Trace, where: str, keys: tuple[str, ...], spans: tuple[np.ndarray, np.ndarray] | None) -> Cells:
-    source, waiting = "events", "FALSE"
-    params: tuple[list[int], ...] = ()
-    if spans is not None:
-        shift, params = _buckets(*spans)
-        source += (
-            " LEFT JOIN (SELECT unnest(CAST(? AS BIGINT[])) AS bucket, unnest(CAST(? AS BIGINT[])) AS began, "
-            "unnest(CAST(? AS BIGINT[])) AS ended) AS waits "
-            f'ON "start" >> {shift} = bucket AND "start" >= began AND "start" < ended'
-        )
-        waiting = "began IS NOT NULL"
-    table = trace.sql_arrow(
-        f"SELECT {', '.join(keys)}, {waiting} AS waiting, count(*) AS events, "
-        'CAST(sum(greatest("self", 0)) AS BIGINT) AS self_ns, '
-        "CAST(sum(greatest(duration, 0)) AS BIGINT) AS duration_ns, "
-        "count(*) FILTER (duration < 0) AS without_end "
-        f"FROM {source} WHERE {where} GROUP BY ALL",
-        params,
-    )
-    texts = {key: _coded(table.column(key)) for key in keys if key in _TEXTS}
-    numbers = {key: table.column(key).to_numpy() for key in keys if key not in _TEXTS}
-    sums = (table.column(n).to_numpy() for n in ("events", "self_ns", "duration_ns", "without_end"))
-    return Cells(texts, numbers, *sums, table.column("waiting").to_numpy().astype(bool))
-
-
-def _coded(column: Any) -> tuple[np.ndarray, list[str]]:
-    array = column.combine_chunks().dictionary_encode()
-    return array.indices.fill_null(-1).to_numpy(), array.dictionary.to_pylist()
-
-
-def _spans(waits: Marks) -> tuple[np.ndarray, np.ndarray] | None:
-    """Start and end of the waits, cut where the next begins."""
-    known = np.flatnonzero(waits.duration >= 0)
-    start, duration = waits.start[known], waits.duration[known]
-    order = np.lexsort((duration, start))
-    start, duration = start[order], duration[order]
-    stop = start + np.minimum(duration, np.iinfo(np.int64).max - start)
-    if len(start) > 1:
-        stop[:-1] = np.minimum(stop[:-1], start[1:])
-    any_time = stop > start
-    return (start[any_time], stop[any_time]) if any_time.any() else None
-
-
-def _buckets(start: np.ndarray, stop: np.ndarray) -> tuple[int, tuple[list[int], list[int], list[int]]]:
-    """The waits once for each stretch of 2**shift ns that they touch, so that equality finds them."""
-    covered = float((stop - start).astype(np.float64).sum())
-    shift = next(s for s in range(10, 63) if covered / (1 << s) <= _MOST_BUCKETS or s == 62)
-    first, last = start >> shift, (stop - 1) >> shift
-    count = last - first + 1
-    at = np.repeat(np.arange(len(start)), count)
-    bucket = first[at] + np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
-    return shift, (bucket.tolist(), start[at].tolist(), stop[at].tolist())
-
-
-def waits_of(trace: Trace) -> Marks | None:
-    """The waits for data, None where the trace has none."""
-    return data_waits(trace) if "data_wait" in kinds_of(trace) else None
+        found: np.ndarray = np.array([*(text in chosen for text in texts), None in chosen])[codes]
+        return found
 
 
 def groups(keys: Sequence[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
     """Entries with equal keys: the group of each of the ``size`` entries, and the first entry of each group."""
-    group = np.zeros(size, np.int64)
+    joined, spans = np.zeros(size, np.int64), 1
     for key in keys:
-        _, dense = np.unique(key, return_inverse=True)
-        _, group = np.unique(group * (int(dense.max(initial=0)) + 1) + dense, return_inverse=True)
-    _, first = np.unique(group, return_index=True)
-    return group, first
+        if not size:
+            break
+        low = int(key.min())
+        span = int(key.max()) - low + 1
+        if spans * span >= _JOINED:
+            _, joined = np.unique(joined, return_inverse=True)
+            spans = int(joined.max()) + 1
+        if spans * span >= _JOINED:
+            _, key = np.unique(key, return_inverse=True)
+            low, span = 0, int(key.max()) + 1
+        joined = joined * span + (key - low)
+        spans *= span
+    _, first, group = np.unique(joined, return_index=True, return_inverse=True)
+    return group.reshape(-1), first
 
 
 def sums(group: np.ndarray, number: int, values: np.ndarray) -> np.ndarray:

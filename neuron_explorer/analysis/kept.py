@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST: Final = 12
-"""Answers of a trace; the oldest goes."""
+MOST: Final = 4
+"""Answers of a trace, which may be as large as its durations; the oldest goes."""
 
 _answers: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
 _lock = threading.RLock()  # an answer may need another; of two threads that ask for the same, one waits

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from neuron_explorer.analysis.cells import cells, groups, sums
+from neuron_explorer.analysis import kinds
+from neuron_explorer.analysis.cells import groups, sums
 from neuron_explorer.analysis.compile_time import compile_time
 from neuron_explorer.analysis.filters import HOST, Filter
 from neuron_explorer.analysis.intervals import merged, subtract, union
 from neuron_explorer.analysis.marks import kinds_of
-from neuron_explorer.analysis.rolled import COMPILE_KINDS, LINE_KINDS, cells_of, main_waits
-from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, lanes, select
+from neuron_explorer.analysis.rolled import cells_of
+from neuron_explorer.analysis.scan import main_scan
+from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, lanes, select, steps_between
 from neuron_explorer.trace.schema import ENGINE_PREFIX
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ _PARTS: Final = (
 )
 PART_LABELS: Final = {key: label for key, label, _ in _PARTS}
 
-_EXPLAINING: Final = (*LINE_KINDS, *COMPILE_KINDS)
+_EXPLAINING: Final = (*kinds.LINE, *kinds.COMPILES)
 
 Interval = tuple[int, int]
 
@@ -175,7 +177,7 @@ def _part(sel: Selection, key: str, phase: str, device: str = HOST) -> str:
 def _key(kind: str, phase: str) -> str:
     if kind in ("copy", "sync", "collective", "fallback", "data_wait"):
         return kind
-    if kind in COMPILE_KINDS:
+    if kind in kinds.COMPILES:
         return "compile"
     return phase if phase in ("forward", "backward", "recompute", "optimizer") else "other"
 
@@ -204,19 +206,15 @@ def _main_thread(trace: Trace, sel: Selection) -> list[_Sum]:
     """Self time of the main thread in the steps, whatever the filters of phase and device leave out."""
     if sel.main_lane is None:
         return []
-    if sel.parts_sql:
-        where = f"lane = {int(sel.main_lane)}" + (f" AND {sel.steps_sql}" if sel.steps_sql else "")
-        keys = ("kind", "name", "phase", "device")
-        source = cells(trace, f"{where} AND {kinds_sql(_EXPLAINING)}", keys, main_waits(trace, sel))
-        picked = np.ones(len(source), bool)
-    else:
-        source = cells_of(trace, sel)
-        picked = source.where("kind", _EXPLAINING) & (source.numbers["lane"] == sel.main_lane)
+    source = main_scan(trace, steps_between(sel)).cells
+    picked = source.where("kind", _EXPLAINING) & (source.numbers["lane"] == sel.main_lane)
+    waiting = np.array([period is not None for period in source.wait], bool)
+    if sel.period == "steady":
+        picked &= source.where("period", ("steady",))
+        waiting = np.array([period == "steady" for period in source.wait], bool)
     engine = np.array([*(name.startswith(ENGINE_PREFIX) for name in source.texts["name"][1]), False])
     by_engine = engine[source.codes("name")]
-    keyed = [source.codes("kind"), source.codes("phase"), by_engine, source.waiting]
-    if "device" in source.texts:
-        keyed.append(source.codes("device"))
+    keyed = [source.codes("kind"), source.codes("phase"), source.codes("device"), by_engine, waiting]
     member = np.flatnonzero(picked)
     group, first = groups([key[member] for key in keyed], len(member))
     ns, number = (sums(group, len(first), values[member]).tolist() for values in (source.self_ns, source.events))
@@ -224,8 +222,7 @@ def _main_thread(trace: Trace, sel: Selection) -> list[_Sum]:
         _Sum(
             source.text("kind", cell) or "",
             "backward" if by_engine[cell] else source.text("phase", cell) or "other",
-            (source.text("device", cell) if "device" in source.texts else None) or HOST,
-            bool(source.waiting[cell]), ns[at], number[at],
+            source.text("device", cell) or HOST, bool(waiting[cell]), ns[at], number[at],
         )
         for at, cell in enumerate(member[first].tolist())
     ]  # fmt: skip
@@ -275,8 +272,8 @@ def _length(found: list[Interval]) -> int:
 
 def _elsewhere(trace: Trace, sel: Selection, lane: int) -> tuple[int, tuple[int, int]]:
     """Operator time beside the main thread, and (ns, events) outside any step."""
-    source = cells_of(trace, sel)
-    others = np.flatnonzero(source.where("kind", WORK_KINDS) & (source.numbers["lane"] != lane))
+    source, selected = cells_of(trace, sel)
+    others = np.flatnonzero(selected & source.where("kind", WORK_KINDS) & (source.numbers["lane"] != lane))
     beside = sums(np.zeros(len(others), np.int64), 1, source.self_ns[others])
     row = trace.sql_arrow(
         'SELECT CAST(coalesce(sum(greatest("self", 0)), 0) AS BIGINT) AS outside, count(*) AS n '

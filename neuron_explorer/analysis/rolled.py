@@ -8,44 +8,40 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from neuron_explorer.analysis.cells import Cells, cells, groups, sums
-from neuron_explorer.analysis.marks import Marks, data_waits, kinds_of
-from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, picked_steps
+from neuron_explorer.analysis.cells import Cells, groups, sums
+from neuron_explorer.analysis.filters import HOST
+from neuron_explorer.analysis.scan import main_scan, shape_scan
+from neuron_explorer.analysis.selection import Selection, steps_between
 from neuron_explorer.trace.schema import PHASES
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
 
-LINE_KINDS: Final = (*WORK_KINDS, "data_wait")
-"""Kinds whose self time is a line's own: operators, and waiting for data."""
-TOTAL_KINDS: Final = (*LINE_KINDS, "range")
-COMPILE_KINDS: Final = ("compile", "recompile")
-
 MOST_MODULES: Final = 4096
-_KEYS: Final = (
-    "kind", "name", "file", "line", "function", "attribution", "module", "phase", "lane", "outermost_on_line",
-    "top_level",
-)  # fmt: skip
-_SHAPE_KEYS: Final = ("kind", "name", "shapes", "dtypes", "module", "phase", "top_level")
 
 
-def cells_of(trace: Trace, selection: Selection) -> Cells:
-    """The cells from which the tables by line, operator and module and the parts of a step are made."""
-    where = f"{selection.where} AND {kinds_sql((*TOTAL_KINDS, *COMPILE_KINDS))}"
-    return cells(trace, where, _KEYS, main_waits(trace, selection))
+def cells_of(trace: Trace, selection: Selection) -> tuple[Cells, np.ndarray]:
+    """The cells from which the tables by line, operator and module are made, and which are in the selection."""
+    cells = main_scan(trace, steps_between(selection)).cells
+    return cells, in_selection(cells, selection)
 
 
-def shape_cells_of(trace: Trace, selection: Selection) -> Cells:
+def shape_cells_of(trace: Trace, selection: Selection) -> tuple[Cells, np.ndarray]:
     """The same by shapes and dtypes, and not by line."""
-    return cells(trace, f"{selection.where} AND {kinds_sql(WORK_KINDS)}", _SHAPE_KEYS)
+    cells = shape_scan(trace, steps_between(selection)).cells
+    return cells, in_selection(cells, selection)
 
 
-def main_waits(trace: Trace, selection: Selection) -> Marks | None:
-    """The waits for data of the thread that takes the steps, in the steps of the selection; None without any."""
-    if "data_wait" not in kinds_of(trace) or selection.main_lane is None:
-        return None
-    waits = data_waits(trace)
-    return waits.only((waits.lane == selection.main_lane) & picked_steps(waits, selection))
+def in_selection(cells: Cells, selection: Selection) -> np.ndarray:
+    """Cells that ``selection.where`` picks."""
+    picked: np.ndarray = np.isin(cells.numbers["lane"], selection.host_lanes)
+    if selection.period == "steady":
+        picked &= cells.where("period", ("steady",))
+    if phases := selection.chosen.phases:
+        picked &= cells.where("phase", (*phases, None) if "other" in phases else phases)
+    if device := selection.chosen.device:
+        picked &= cells.where("device", (device, None) if device == HOST else (device,))
+    return picked
 
 
 @dataclass(frozen=True)
@@ -86,6 +82,15 @@ class Rolled:
             order = order[: max(limit, int(np.flatnonzero(as_much)[-1]) + 1)]
         chosen: list[int] = order.tolist()
         return chosen
+
+    def medians(self, chosen: Sequence[int], counted: np.ndarray) -> dict[int, float | None]:
+        """The median duration of the events of the counted cells, of each chosen group."""
+        place = np.full(len(self), -1, np.int64)
+        place[np.asarray(chosen, np.int64)] = np.arange(len(chosen))
+        group_of = np.full(len(self.cells), -1, np.int64)
+        mine = counted[self.member]
+        group_of[self.member[mine]] = place[self.group[mine]]
+        return dict(zip(chosen, self.cells.durations.medians(group_of, len(chosen)), strict=True))
 
     def texts(self, key: str, chosen: Sequence[int]) -> dict[int, list[str]]:
         """The distinct texts of the events of each chosen group, in order."""

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from neuron_explorer.analysis import kinds
 from neuron_explorer.analysis.filters import HOST, NO_FILTER, PERIODS, Filter, is_device, ordered, step_range
-from neuron_explorer.analysis.kept import kept
-from neuron_explorer.analysis.marks import Marks, step_rows
+from neuron_explorer.analysis.mark_rows import Marks
+from neuron_explorer.analysis.marks import busy_lanes, step_rows
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.trace.schema import PHASES
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
 
-WORK_KINDS: Final = ("op", "autograd", "launch", "copy", "sync", "collective", "fallback")
+WORK_KINDS: Final = kinds.WORK
 """Kinds whose self time on a host lane is time spent in an operator."""
 
 ENGINE_CALLS: Final = "coalesce(starts_with(name, 'autograd::engine::'), FALSE)"
@@ -165,26 +166,9 @@ def of_processes(marks: Marks, places: Iterable[tuple[int, int | None]], ranks: 
     return found
 
 
-def picked_steps(marks: Marks, selection: Selection) -> np.ndarray:
-    """The rows inside the steps of the selection, as its ``steps_sql`` picks them."""
-    if selection.period == "steady":
-        return np.array([period == "steady" for period in marks.period], bool)
-    between = step_range(selection.chosen.period) if selection.period == "range" else None
-    if between is None:
-        return np.ones(len(marks), bool)
-    picked: np.ndarray = (marks.step >= between[0]) & (marks.step <= between[1])
-    return picked
-
-
-def _busy_lanes(trace: Trace) -> dict[int, int]:
-    """Lanes with operators or data waits, and how many."""
-
-    def make() -> dict[int, int]:
-        query = f"SELECT lane, count(*) AS n FROM events WHERE {kinds_sql((*WORK_KINDS, 'data_wait'))} GROUP BY lane"
-        found = trace.sql_arrow(query).to_pydict()
-        return dict(zip(found["lane"], found["n"], strict=True))
-
-    return kept(trace, "busy lanes", make)
+def steps_between(selection: Selection) -> tuple[int, int] | None:
+    """The first and the last step where they are a range, else None."""
+    return step_range(selection.chosen.period) if selection.period == "range" else None
 
 
 def _main_lane(trace: Trace, host_lanes: tuple[int, ...], busy: Mapping[int, int]) -> int | None:
@@ -220,7 +204,7 @@ def select(trace: Trace, period: str | Filter = "auto") -> Selection:
     if chosen.process is not None:
         places = _places_of(trace, chosen, mains)
         own = tuple(place for place in own if place[0] in {rank for rank, _ in places})
-    busy = _busy_lanes(trace)
+    busy = busy_lanes(trace, kinds.LINE)
     host = tuple(lane for lane in _host_lanes(trace, places, len(mains)) if lane in busy)
     parts = parts_sql(chosen)
     base = Selection(

@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
-__all__ = ["Frame", "Trace", "load"]
+__all__ = ["Frame", "Parts", "Trace", "load"]
 
 MAX_ROWS: Final = 2_000_000_000
 MAX_STACK_DEPTH: Final = 10_000
@@ -48,6 +49,14 @@ class Frame:
     line: int
     function: str
     user: bool
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts of a trace. ``in_order``: they must be read one after the other."""
+
+    readers: tuple[Callable[[], pa.Table], ...]
+    in_order: bool = False
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -193,6 +202,23 @@ class Trace:
         for group in range(self._footer.num_row_groups):
             yield read(group)
 
+    def parts(self, columns: Iterable[str]) -> Parts:
+        """The events in parts that are read when they are asked for, for analyses that look at all of them once.
+
+        Tables of ``columns``, in the order of the file, text as dictionaries. Several threads may read.
+        """
+        names = list(dict.fromkeys(columns))
+        in_order = "top_level" in names and "top_level" not in self._columns
+        whole = self._reader(names, threads=False)
+        checked = self._reader(dict.fromkeys([*names, "start"]), threads=False)
+        # A row group of events alone need not be looked through for rows of tables.
+        readers = tuple(
+            partial(whole, group) if not in_order and low is not None and low >= 0
+            else partial(_events_of, checked, group, names)
+            for group, low in self._event_groups
+        )  # fmt: skip
+        return Parts(readers, in_order)
+
     def stack(self, frame_id: int) -> tuple[Frame, ...]:
         """The Python stack whose innermost frame is ``frame_id``, innermost first."""
         with self._lock:
@@ -259,31 +285,35 @@ class Trace:
         parts = [p.filter(pc.equal(p["kind"].cast(pa.string()), kind)) for p in parts]
         return pa.concat_tables(parts) if parts else schema.arrow_schema().empty_table().select(list(columns))
 
-    def _reader(self, columns: Iterable[str]) -> Callable[[int], pa.Table]:
+    def _reader(self, columns: Iterable[str], threads: bool = True) -> Callable[[int], pa.Table]:
         """Reads row groups, asked for from the first with events on; works out what the file does not hold."""
         names = list(columns)
         if "top_level" not in names or "top_level" in self._columns:
-            return lambda group: self._read_group(group, names)
+            return lambda group: self._read_group(group, names, threads)
         needed = ("kind", "name", "start", "id", "parent")
         seen = TopLevel()
 
         def read(group: int) -> pa.Table:
-            table = self._read_group(group, dict.fromkeys([*names, *needed]))
+            table = self._read_group(group, dict.fromkeys([*names, *needed]), threads)
             top = seen.column(*(_one_chunk(table[n]) for n in needed))
             return table.set_column(names.index("top_level"), "top_level", integers(top, "bool")).select(names)
 
         return read
 
-    def _read_group(self, group: int, columns: Iterable[str]) -> pa.Table:
+    def _read_group(self, group: int, columns: Iterable[str], threads: bool = True) -> pa.Table:
         names = list(columns)
         present = [n for n in names if n in self._columns]
         try:
             # A reader per call: one must not be shared between threads.
             with pq.ParquetFile(os.fspath(self.path), metadata=self._footer) as file:
-                table = file.read_row_group(group, columns=present)
+                table = file.read_row_group(group, columns=present, use_threads=threads)
             return pa.table({n: _conform(table, n) for n in names})
         except (pa.ArrowException, OSError, ValueError) as error:
             raise BadTraceError(f"{printable(self.path)} is damaged: {_first_line(error)}.") from None
+
+
+def _events_of(read: Callable[[int], pa.Table], group: int, names: list[str]) -> pa.Table:
+    return _filtered(read(group), None, None).select(names)
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

@@ -32,9 +32,9 @@ class TopLevel:
     def column(self, kind: pa.Array, name: pa.Array, start: pa.Array, ids: pa.Array, parent: pa.Array) -> np.ndarray:
         """The column ``top_level`` of these rows. ``kind`` and ``name`` are dictionaries; the rest has no nulls."""
         kinds, names = _texts(kind), _texts(name)
-        operator = np.array([k in OPERATOR_KINDS for k in kinds])[_codes(kind)]
-        calls = np.array([k is not None and k not in OPERATOR_KINDS for k in kinds])[_codes(kind)]
-        engine = np.array([n is not None and n.startswith(ENGINE_PREFIX) for n in names])[_codes(name)]
+        operator = np.array([k in OPERATOR_KINDS for k in kinds])[codes_of(kind)]
+        calls = np.array([k is not None and k not in OPERATOR_KINDS for k in kinds])[codes_of(kind)]
+        engine = np.array([n is not None and n.startswith(ENGINE_PREFIX) for n in names])[codes_of(name)]
         numbers, parents = ids.to_numpy(), parent.to_numpy()
         events = start.to_numpy() >= 0  # the ids of frames are others
         self._rows += len(numbers)
@@ -73,7 +73,7 @@ def _texts(column: pa.Array) -> list[Any]:
     return [*column.dictionary.to_pylist(), None]
 
 
-def _codes(column: pa.Array) -> np.ndarray:
+def codes_of(column: pa.Array) -> np.ndarray:
     """The codes of a dictionary array, -1 where it is null."""
     # Not fill_null: importing pyarrow's compute functions takes longer than converting a small recording.
     indices = column.indices

@@ -1,0 +1,49 @@
+"""Which events began while their thread waited for data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from neuron_explorer.analysis.mark_rows import Marks
+
+_Wait = tuple[int, int, int]  # start, stop, code
+
+
+@dataclass
+class Waits:
+    """Takes the events of a trace part by part, by start, and remembers the last wait of each lane."""
+
+    last: dict[int, _Wait] = field(default_factory=dict)
+
+    def inside(self, start: np.ndarray, lane: np.ndarray, waits: Marks, codes: np.ndarray) -> np.ndarray:
+        """For each event 0 outside a wait, else 2 more than the code of the wait. Of two waits the later counts."""
+        by_lane: dict[int, list[_Wait]] = {each: [wait] for each, wait in self.last.items()}
+        known = np.flatnonzero(waits.duration >= 0)
+        order = known[np.lexsort((waits.duration[known], waits.start[known]))]
+        for at in order.tolist():
+            begin, code = int(waits.start[at]), int(codes[at]) + 2
+            by_lane.setdefault(int(waits.lane[at]), []).append((begin, begin + int(waits.duration[at]), code))
+        found = np.zeros(len(start), np.int32)
+        if not by_lane:
+            return found
+        sorted_ = bool((start[1:] >= start[:-1]).all())
+        position = None if sorted_ else np.argsort(start, kind="stable")
+        times, lanes = (start, lane) if position is None else (start[position], lane[position])
+        for each, mine in by_lane.items():
+            self.last[each] = mine[-1]
+            begins = np.array([wait[0] for wait in mine], np.int64)
+            ends = np.array([min(wait[1], following) for wait, following in
+                             zip(mine, [*begins[1:].tolist(), 1 << 62], strict=True)], np.int64)  # fmt: skip
+            low, high = np.searchsorted(times, begins, "left"), np.searchsorted(times, ends, "left")
+            for first, last, wait in zip(low.tolist(), high.tolist(), mine, strict=True):
+                if last > first:
+                    found[first:last][lanes[first:last] == each] = wait[2]
+        if position is None:
+            return found
+        result = np.zeros(len(start), np.int32)
+        result[position] = found
+        return result

@@ -1,0 +1,257 @@
+"""One pass over a trace's events: sums by line, operator and module, durations for medians, the marks of steps.
+
+Text is never built: an event's texts are codes into the dictionaries of its row group. They are joined to
+one number, so that equal events are found by comparing numbers. Row groups are read by several threads
+while the one before is added up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from neuron_explorer.analysis.cells import Cells, Durations, groups
+from neuron_explorer.analysis.data_waits import Waits
+from neuron_explorer.analysis.kept import kept
+from neuron_explorer.analysis.kinds import LINE
+from neuron_explorer.analysis.mark_rows import NUMBERS, Marks
+from neuron_explorer.trace.top_level import codes_of
+from neuron_explorer.trace.write import integers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from neuron_explorer.trace.store import Trace
+
+TEXTS: Final = (
+    "kind", "name", "file", "function", "attribution", "module", "phase", "period", "device", "shapes", "dtypes",
+)  # fmt: skip
+KEYS: Final = (
+    "kind", "name", "file", "line", "function", "attribution", "module", "phase", "period", "device", "lane",
+    "outermost_on_line", "top_level",
+)  # fmt: skip
+SHAPE_KEYS: Final = ("kind", "name", "shapes", "dtypes", "module", "phase", "period", "device", "lane", "top_level")
+MARKED: Final = ("step", "data_wait", "gc")
+_AHEAD: Final = 3
+_EXACT: Final = float(1 << 53)
+_RANGE: Final = 1 << 20
+_JOINED: Final = 1 << 62
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a pass found. ``marks``: the rows of steps, waits for data and garbage collections, by kind."""
+
+    cells: Cells
+    marks: dict[str, Marks]
+
+
+def main_scan(trace: Trace, between: tuple[int, int] | None = None) -> Scan:
+    """The pass that most questions share, made once: by line, operator, module, phase, period and thread."""
+    return kept(trace, ("scan", between), lambda: scan(trace, KEYS, between))
+
+
+def shape_scan(trace: Trace, between: tuple[int, int] | None = None) -> Scan:
+    """The pass by shapes and dtypes, and not by line; without marks."""
+    return kept(trace, ("scan by shape", between), lambda: scan(trace, SHAPE_KEYS, between, marked=False))
+
+
+def scan(trace: Trace, keys: Sequence[str], between: tuple[int, int] | None = None, *, marked: bool = True) -> Scan:
+    """The cells by ``keys``; of the events of the steps ``between`` (both included), None for all.
+
+    Without ``marked`` it is not told which events began inside a wait for data.
+    """
+    numbers = ("duration", "self", "step") if between is not None else ("duration", "self")
+    columns = (*keys, *numbers, *((*NUMBERS, "period", "lane") if marked else ()))
+    pass_ = _Pass(tuple(keys), between, marked)
+    for table in _read(trace, columns):
+        pass_.add(table)
+    return pass_.done()
+
+
+def _read(trace: Trace, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The parts in order; a few are read ahead."""
+    parts = trace.parts(columns)
+    workers = 1 if parts.in_order else min(4, os.cpu_count() or 1, max(len(parts.readers), 1))
+    if len(parts.readers) < 2:
+        for read in parts.readers:
+            yield read()
+        return
+    waiting: deque[Future[pa.Table]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for read in parts.readers:
+            waiting.append(pool.submit(read))
+            if len(waiting) > _AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+@dataclass
+class _Pass:
+    keys: tuple[str, ...]
+    between: tuple[int, int] | None
+    marked: bool
+    tables: dict[str, dict[str, int]] = field(default_factory=dict)
+    waits: Waits = field(default_factory=Waits)
+    parts: list[dict[str, np.ndarray]] = field(default_factory=list)
+    durations: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # of each part: cell's count, values
+    found: list[tuple[np.ndarray, Marks]] = field(default_factory=list)
+
+    def add(self, table: pa.Table) -> None:
+        """Add up one part."""
+        if self.between is not None:
+            step = table.column("step").to_numpy()
+            table = table.filter(_mask((step >= self.between[0]) & (step <= self.between[1])))
+        rows = table.num_rows
+        if not rows:
+            return
+        values = {name: _values(table, name) for name in table.column_names}
+        codes = {name: (codes_of(v), v.dictionary.to_pylist()) for name, v in values.items() if name in TEXTS}
+        kind, kinds = codes["kind"]
+        key_codes = {name: codes[name][0] if name in TEXTS else values[name] for name in self.keys}
+        if "name" in self.keys:
+            named = np.array([*(k in LINE for k in kinds), False])
+            # A range may be called by a number that is never the same; nothing is summed by it.
+            key_codes["name"] = key_codes["name"] if named[:-1].all() else np.where(named[kind], key_codes["name"], -1)
+        if self.marked:
+            key_codes["waiting"] = self._mark(values, kind, kinds, codes["period"])
+        joined = _joined([key_codes[name] for name in (*self.keys, *(["waiting"] if self.marked else ()))], rows)
+        encoded = integers(joined, "int64").dictionary_encode()
+        cell, number = encoded.indices.to_numpy(), len(encoded.dictionary)
+        first = np.empty(number, np.int64)
+        first[cell[::-1]] = np.arange(rows - 1, -1, -1)
+        part: dict[str, np.ndarray] = {}
+        for name, column in key_codes.items():
+            own = column[first]
+            part[name] = self._globally(name, own, codes[name][1]) if name in TEXTS else own
+        duration = values["duration"]
+        lost = duration < 0
+        any_lost = bool(lost.any())
+        part["events"] = np.bincount(cell, minlength=number)
+        part["without_end"] = np.bincount(cell[lost], minlength=number) if any_lost else np.zeros(number, np.int64)
+        part["self_ns"], part["duration_ns"] = _sum(cell, number, values["self"]), _sum(cell, number, duration)
+        self.parts.append(part)
+        order = np.argsort(cell.astype(np.uint16) if number <= 1 << 16 else cell, kind="stable")
+        sorted_ = duration[order]
+        if any_lost:
+            sorted_ = sorted_[sorted_ >= 0]
+        if not len(sorted_) or int(sorted_.max()) < 1 << 32:
+            sorted_ = sorted_.astype(np.uint32)
+        self.durations.append((part["events"] - part["without_end"], sorted_))
+
+    def _mark(
+        self, values: dict[str, Any], kind: np.ndarray, kinds: list[str], period: tuple[np.ndarray, list[str]]
+    ) -> np.ndarray:
+        """Keep the rows of steps, waits and collections; whether each row began in a wait, and of which period."""
+        wanted = np.array([*(MARKED.index(k) if k in MARKED else -1 for k in kinds), -1])
+        which = np.zeros(0, np.int64)
+        rows = np.zeros(0, np.int64)
+        if wanted.max() >= 0:
+            rows = np.flatnonzero(wanted[kind] >= 0)
+            which = wanted[kind[rows]]
+        texts = [*period[1], None]
+        marks = Marks(*(values[n][rows] for n in NUMBERS), tuple(texts[c] for c in period[0][rows].tolist()))
+        if len(rows):
+            self.found.append((which, marks))
+        codes = self._globally("period", period[0][rows], period[1])
+        is_wait = which == MARKED.index("data_wait")
+        return self.waits.inside(values["start"], values["lane"], marks.only(is_wait), codes[is_wait])
+
+    def _globally(self, name: str, codes: np.ndarray, texts: list[str]) -> np.ndarray:
+        table = self.tables.setdefault(name, {})
+        return np.array([*(table.setdefault(text, len(table)) for text in texts), -1])[codes]
+
+    def done(self) -> Scan:
+        """Cells that several parts have in common become one."""
+        names = (*self.keys, "waiting", "events", "without_end", "self_ns", "duration_ns")
+        empty = np.zeros(0, np.int64)
+        joined = {
+            n: np.concatenate([p[n] for p in self.parts if n in p] or [empty]).astype(np.int64) for n in names
+        }
+        number = len(joined["events"])
+        if len(joined["waiting"]) != number:
+            joined["waiting"] = np.zeros(number, np.int64)
+        cell, first = groups([joined[n] for n in (*self.keys, "waiting")], number)
+        ends = np.cumsum([len(p["events"]) for p in self.parts], dtype=np.int64)
+        own = np.split(cell, ends[:-1]) if self.parts else []
+        durations = Durations(tuple((c, n, v) for c, (n, v) in zip(own, self.durations, strict=True)))
+        texts = {n: (joined[n][first], list(self.tables.get(n, {}))) for n in self.keys if n in TEXTS}
+        numbers = {n: joined[n][first] for n in (*self.keys, "waiting") if n not in TEXTS}
+        cells = Cells.added(
+            texts, numbers, list(self.tables.get("period", {})), cell, len(first),
+            {n: joined[n] for n in ("events", "self_ns", "duration_ns", "without_end")}, durations,
+        )  # fmt: skip
+        return Scan(cells, self._marks())
+
+    def _marks(self) -> dict[str, Marks]:
+        found = {}
+        for code, name in enumerate(MARKED):
+            mine = [marks.only(which == code) for which, marks in self.found]
+            found[name] = Marks.joined(mine)
+        return found
+
+
+def _mask(keep: np.ndarray) -> pa.Array:
+    return integers(keep, "bool")
+
+
+def _values(table: pa.Table, name: str) -> Any:
+    """A column as an array; of text the Arrow dictionary."""
+    column = table.column(name)
+    if name not in TEXTS:
+        return column.to_numpy()
+    array = column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
+    if hasattr(array, "chunks"):  # a column without any
+        import pyarrow as pa
+
+        array = pa.concat_arrays(array.chunks)
+    return array
+
+
+def _joined(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
+    """One number for each row, equal where all columns are."""
+    key = np.zeros(rows, np.int64)
+    size = 1
+    for column in columns:
+        if column.dtype == bool:
+            low, span = 0, 2
+        else:
+            low = int(column.min())
+            span = int(column.max()) - low + 1
+        if span == 1:
+            continue
+        if span > _RANGE:
+            column, span, low = _dense(column)
+        if size * span >= _JOINED:
+            key, size, _ = _dense(key)
+        key *= span
+        key += column
+        if low:
+            key -= low
+        size *= span
+    return key
+
+
+def _dense(column: np.ndarray) -> tuple[np.ndarray, int, int]:
+    encoded = integers(column.astype(np.int64), "int64").dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary), 0
+
+
+def _sum(cell: np.ndarray, number: int, values: np.ndarray) -> np.ndarray:
+    """Sums of what is positive; exact. What overflows is left to be found by its size (``Cells.added``)."""
+    largest = int(values.max())
+    positive = np.maximum(values, 0)
+    if float(max(largest, 0)) * len(values) < _EXACT:
+        return np.bincount(cell, positive, number).astype(np.int64)
+    if float(max(largest, 0)) * len(values) >= float(1 << 62):
+        positive = np.minimum(positive, (1 << 62) // len(values) * 2)  # enough to be refused
+    result = np.zeros(number, np.int64)
+    np.add.at(result, cell, positive)
+    return result
