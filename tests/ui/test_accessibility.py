@@ -15,6 +15,8 @@ if os.environ.get("CI") != "true":
 pytestmark = pytest.mark.browser
 
 PAGES = ("overview", "timeline", "bottlenecks?by=line", "bottlenecks?by=op&file=model.py&line=2",
+         "bottlenecks?view=tree&file=model.py&line=2", "bottlenecks?view=icicle&q=mm", "bottlenecks?view=scatter",
+         "bottlenecks?view=sandwich&of_file=model.py&of_line=2",
          "source?file=model.py&line=2", "recompiles", "readiness", "sql", "about")  # fmt: skip
 COLOURS = ["color-contrast", "link-in-text-block"]
 
