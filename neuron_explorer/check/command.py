@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from neuron_explorer.check.attributed import attributed_share
 from neuron_explorer.check.baseline import NoBaselineError, baseline_of, baseline_text
 from neuron_explorer.check.config import load_config
 from neuron_explorer.check.files import counts_of_files, joined, read_baseline, write_text
@@ -20,7 +21,6 @@ from neuron_explorer.check.render import (
 )
 from neuron_explorer.check.result import FAILED, NOT_COMPARED, OK, Result, check
 from neuron_explorer.check.self_test import self_test
-from neuron_explorer.trace.store import load
 
 _RENDER = {"text": render_text, "json": render_json, "junit": render_junit, "markdown": render_markdown}
 
@@ -39,7 +39,7 @@ def run_check(
     known = read_baseline(baseline) if baseline is not None else None
     counts = counts_of_files(traces)
     accept = shlex.join(["neuron-explorer", "baseline", *map(str, traces), "-o", str(baseline)]) if baseline else ""
-    result = check(joined(counts), known, settings, attributed=_attributed(traces), accept=accept)
+    result = check(joined(counts), known, settings, attributed=attributed_share(traces), accept=accept)
     print(_RENDER[form](result), end="")
     _write(result, junit, markdown)
     if proposed is not None:
@@ -61,20 +61,6 @@ def _write(result: Result, junit: Path | None, markdown: Path | None) -> None:
                 file.write(render_markdown(result))
         except OSError:
             print("note: the step summary could not be written")
-
-
-def _attributed(traces: Sequence[Path]) -> float | None:
-    """The least share of operator time with a line among the recordings."""
-    shares = []
-    for path in traces:
-        with load(path) as trace:
-            known = trace.metadata.get("attribution")
-        known = known if isinstance(known, dict) else {}
-        whole, having = known.get("op_time_ns"), known.get("op_time_with_line_ns")
-        if not isinstance(whole, int) or not isinstance(having, int) or whole <= 0:
-            return None
-        shares.append(having / whole)
-    return min(shares, default=None)
 
 
 def run_self_test(traces: Sequence[Path]) -> int:

@@ -1,0 +1,1 @@
+"""What a test suite uses: see ``plugin`` for the pytest plugin."""
