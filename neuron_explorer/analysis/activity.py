@@ -29,8 +29,8 @@ IS_SYNC: Final = f"regexp_matches({_NAME}, '^(cuda|hip|cu|mtia|xpu|nrt)[a-z_]*sy
 """SQL: a driver's call that waits for the device."""
 IS_COLLECTIVE: Final = f"regexp_matches({_NAME}, 'nccl|rccl|^(mscclpp?|oneccl)|cc_?exec')"
 """SQL: a kernel of a communication library."""
-IS_COPY: Final = f"regexp_matches({_NAME}, '^mem(cpy|set)')"
-"""SQL: a copy or fill by the driver."""
+IS_COPY: Final = f"regexp_matches({_NAME}, '^(mem(cpy|set)|dma)')"
+"""SQL: a copy or fill by the driver, or a request of a DMA engine."""
 
 HOST_SORT: Final = (
     f"CASE WHEN kind = 'data_wait' THEN {SORTS.index(DATA_WAIT)} WHEN kind = 'gc' THEN {SORTS.index(GC)} "
