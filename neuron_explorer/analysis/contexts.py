@@ -11,8 +11,9 @@ to the reason why there is none (``attribution``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -93,7 +94,8 @@ def contexts(trace: Trace, period: str | Filter = "auto", *, selection: Selectio
     op, ops = _coded(rows, "name")
     has_line = reason < 0
     own = np.full(len(stack), -1, np.int64)
-    own[has_line] = places.add(*(_texts(rows, n, has_line) for n in ("file", "line", "function")), user=None)
+    of_lines = rows.take(np.flatnonzero(has_line))
+    own[has_line] = places.add(of_lines, [False] * len(of_lines))
     frame = position(stack)
     frame[~has_line] = -1
     order = _canonical(rows, stack, op, reason)
@@ -122,11 +124,6 @@ def _coded(rows: pa.Table, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
     return np.array([position.get(v, -1) for v in values], np.int64), tuple(known)
 
 
-def _texts(rows: pa.Table, name: str, wanted: np.ndarray) -> list[Any]:
-    values = rows[name].to_pylist()
-    return [values[i] for i in np.flatnonzero(wanted).tolist()]
-
-
 class _Places:
     """Places by their content, each once."""
 
@@ -134,19 +131,21 @@ class _Places:
         self.known: list[Place] = []
         self._at: dict[tuple[str, int, str], int] = {}
 
-    def add(self, files: list[Any], lines: list[Any], functions: list[Any], user: list[bool] | None) -> np.ndarray:
-        found = np.empty(len(files), np.int64)
-        for i, key in enumerate(zip(files, lines, functions, strict=True)):
-            named = (key[0] or "", key[1], key[2] or "")
-            at = self._at.get(named)
+    def add(self, rows: pa.Table, user: list[bool]) -> np.ndarray:
+        """The place of each row, by its file, line and function. What a place is said to be first holds."""
+        found = np.empty(len(rows), np.int64)
+        named = zip(*(rows[n].to_pylist() for n in ("file", "line", "function")), strict=True)
+        for i, (file, line, function) in enumerate(named):
+            key = (file or "", line, function or "")
+            at = self._at.get(key)
             if at is None:
-                at = self._at[named] = len(self.known)
-                self.known.append(Place(*named, user=bool(user[i]) if user else False))
+                at = self._at[key] = len(self.known)
+                self.known.append(Place(*key, user[i]))
             found[i] = at
         return found
 
 
-def _frames(trace: Trace, places: _Places) -> tuple[np.ndarray, np.ndarray, Any]:
+def _frames(trace: Trace, places: _Places) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
     """Parents and places of the frames, callers first; and a function from frame ids to positions."""
     table = trace.frames()
     ids = _whole(table, "id")
@@ -166,7 +165,7 @@ def _frames(trace: Trace, places: _Places) -> tuple[np.ndarray, np.ndarray, Any]
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     user = [a == "stack" for a in table["attribution"].to_pylist()]
-    place = places.add(*(table[n].to_pylist() for n in ("file", "line", "function")), user=user)
+    place = places.add(table, user)
 
     def position(wanted: np.ndarray) -> np.ndarray:
         at = among(wanted)

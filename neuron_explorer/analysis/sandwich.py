@@ -16,7 +16,7 @@ from neuron_explorer.analysis.call_tree import LIMIT, Tree, notes, rolled_up
 from neuron_explorer.analysis.callers import Paths, outward
 from neuron_explorer.analysis.contexts import FIGURES, Contexts, contexts
 from neuron_explorer.analysis.filters import Filter
-from neuron_explorer.analysis.folding import FRAME, Folded, Leaf, What, fold, leaves
+from neuron_explorer.analysis.folding import FRAME, Folded, Label, Leaf, What, fold, leaves
 from neuron_explorer.analysis.plain import short_file
 from neuron_explorer.analysis.selection import Selection
 
@@ -130,7 +130,7 @@ def _calls(folded: Folded, hit: list[bool]) -> tuple[list[int], list[int], int]:
 def _callees(folded: Folded, inner: list[int], ends: list[Leaf], root: What, limit: int) -> Tree:
     """The trees below all innermost calls, put together."""
     parent, what = [-1], [root]
-    at_label: dict[tuple[int, object], int] = {}
+    at_label: dict[tuple[int, Label], int] = {}
     merged = [-1] * len(inner)
     for at in range(1, len(inner)):
         if inner[at] < 0:
@@ -163,10 +163,10 @@ def functions(c: Contexts, *, frames: str = "user", level: str = "function") -> 
     children: list[list[int]] = [[] for _ in nodes]
     for at in range(len(nodes) - 1, 0, -1):
         children[folded.parent[at]].append(at)
-    sums: dict[object, list[int]] = {}
-    shown: dict[object, What] = {}
-    largest: dict[object, int] = {}
-    active: dict[object, int] = {}
+    sums: dict[Label, list[int]] = {}
+    shown: dict[Label, What] = {}
+    largest: dict[Label, int] = {}
+    active: dict[Label, int] = {}
     waiting: list[tuple[int, bool]] = [(child, True) for child in children[0]]
     while waiting:
         at, enters = waiting.pop()
@@ -187,13 +187,11 @@ def functions(c: Contexts, *, frames: str = "user", level: str = "function") -> 
         waiting.append((at, False))
         waiting += [(child, True) for child in children[at]]
     whole = c.selection.whole_ns
-    rows = [
-        FunctionRow(
-            shown[label].file, shown[label].line, shown[label].name, shown[label].user, *values,
-            share=values[1] / whole if whole > 0 else 0.0,
-        )
-        for label, values in sums.items()
-    ]  # fmt: skip
+    rows = []
+    for label, (self_ns, total_ns, backward_ns, launches, calls) in sums.items():
+        what, share = shown[label], total_ns / whole if whole > 0 else 0.0
+        rows.append(FunctionRow(what.file, what.line, what.name, what.user, self_ns, total_ns, backward_ns, launches,
+                                calls, share))  # fmt: skip
     return tuple(sorted(rows, key=lambda r: (-r.total_ns, -r.self_ns, r.file, r.function, r.line)))
 
 

@@ -104,10 +104,10 @@
     } else if (event.key === "Enter" && at && at.closest && at.closest("#quick-search")) {
       var trace = window.location.pathname.split("/")[2];
       if (trace) {
-        var rows = document.querySelector("[data-input=filter] input");
+        var rows = document.querySelector("[data-input=filter] input, #calls-search input");
         if (rows) {
           rows.value = at.value;
-          rows.dispatchEvent(new Event("input"));
+          rows.dispatchEvent(new Event("input", { bubbles: true }));
         } else {
           go("/t/" + trace + "/bottlenecks?" + new URLSearchParams({ by: "line", q: at.value }));
         }
