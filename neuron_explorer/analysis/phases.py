@@ -20,14 +20,24 @@ from neuron_explorer.analysis import kinds
 from neuron_explorer.analysis.cells import groups, sums
 from neuron_explorer.analysis.compile_time import compile_time
 from neuron_explorer.analysis.filters import HOST, Filter
-from neuron_explorer.analysis.intervals import merged, subtract, union
+from neuron_explorer.analysis.intervals import Intervals, merged, stops, subtract, union
 from neuron_explorer.analysis.marks import kinds_of
 from neuron_explorer.analysis.rolled import cells_of
 from neuron_explorer.analysis.scan import main_scan
-from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, lanes, select, steps_between
-from neuron_explorer.trace.schema import ENGINE_PREFIX
+from neuron_explorer.analysis.selection import (
+    ENGINE_CALLS,
+    WORK_KINDS,
+    Selection,
+    kinds_sql,
+    lanes,
+    select,
+    steps_between,
+)
+from neuron_explorer.trace.schema import ENGINE_PREFIX, OPERATOR_KINDS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from neuron_explorer.trace.store import Trace
 
 _PARTS: Final = (
@@ -232,38 +242,61 @@ def _beside(
     trace: Trace, sel: Selection, lane: int, compiling: list[Interval]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """What went on while the main thread ran no operator and compiled nothing: ns and events by part."""
+    scan = main_scan(trace)
     collectors = [lane, *(int(x["lane"]) for x in lanes(trace.metadata) if x.get("kind") == "gc" and sel.owns(x))]
-    others = [x for x in sel.host_lanes if x != lane]
-    present = kinds_of(trace)
-    if "gc" not in present and not ("autograd" in present and others):
-        return {}, {}
-    collecting = f"kind = 'gc' AND lane IN ({', '.join(map(str, collectors))})"
-    backward = f"kind = 'autograd' AND lane IN ({', '.join(map(str, others)) or 'NULL'})"
-    picked = f"{sel.steps_sql} AND " if sel.steps_sql else ""
-    table = trace.sql_arrow(
-        'SELECT "start", "start" + duration AS stop, '
-        f"CASE WHEN {collecting} THEN 1 WHEN {backward} THEN 2 ELSE 0 END AS what FROM events "
-        f"WHERE {picked}duration > 0 AND ({collecting} OR {backward} OR "
-        f"(lane = {lane} AND depth = 0 AND {kinds_sql(_EXPLAINING)}))"
-    )
-    what = table.column("what").to_numpy()
-    starts, stops = table.column("start").to_numpy(), table.column("stop").to_numpy()
-    own, collector, nodes = (merged(starts[what == n], stops[what == n]) for n in (0, 1, 2))
-    counts = {"gc": int((what == 1).sum()), "backward": int((what == 2).sum())}
-    if not any(counts.values()):
+    collections = scan.marks["gc"]
+    collections = collections.only(
+        (collections.duration > 0) & np.isin(collections.lane, collectors)
+        & _picked(sel, collections.step, np.array([p == "steady" for p in collections.period], bool))
+    )  # fmt: skip
+    nodes = _backward_beside(trace, sel, lane)
+    if not len(collections) and not nodes.num_rows:
         return {}, {}
     edges = np.array(compiling, np.int64).reshape(-1, 2)
-    parts = [own, merged(edges[:, 0], edges[:, 1])]
-    if "range" in present:
-        inside = trace.sql_arrow(
-            f'SELECT "start", "start" + duration AS stop FROM events WHERE {picked}lane = {lane} AND duration > 0 '
-            f"AND depth > 0 AND {kinds_sql(_EXPLAINING)} "
-            f"AND parent IN (SELECT id FROM events WHERE lane = {lane} AND kind = 'range')"
-        )
-        parts.append(merged(inside.column(0).to_numpy(), inside.column(1).to_numpy()))
-    busy = union(*parts)
-    free = {"gc": subtract(collector, busy).length, "backward": subtract(nodes, union(busy, collector)).length}
-    return free, counts
+    if nodes.num_rows:
+        own = _busy(trace, sel, lane)
+    else:
+        around = scan.around
+        steady = scan.periods.index("steady") if "steady" in scan.periods else -2
+        own = around.during((around.lane == lane) & _picked(sel, around.step, around.period == steady))
+    busy = union(own, merged(edges[:, 0], edges[:, 1]))
+    collector = merged(collections.start, stops(collections.start, collections.duration))
+    backward = merged(nodes.column(0).to_numpy(), nodes.column(1).to_numpy())
+    free = {"gc": subtract(collector, busy).length, "backward": subtract(backward, union(busy, collector)).length}
+    return free, {"gc": len(collections), "backward": nodes.num_rows}
+
+
+def _picked(sel: Selection, step: np.ndarray, steady: np.ndarray) -> np.ndarray:
+    """As ``steps_sql`` picks them."""
+    between = steps_between(sel)
+    if between is not None:
+        inside: np.ndarray = (step >= between[0]) & (step <= between[1])
+        return inside
+    return steady if sel.period == "steady" else np.ones(len(step), bool)
+
+
+def _backward_beside(trace: Trace, sel: Selection, lane: int) -> pa.Table:
+    """Start and end of backward nodes on other threads."""
+    others = [x for x in sel.host_lanes if x != lane]
+    picked = f" AND {sel.steps_sql}" if sel.steps_sql else ""
+    where = f"lane IN ({', '.join(map(str, others))})" if others and "autograd" in kinds_of(trace) else "FALSE"
+    return trace.sql_arrow(
+        'SELECT "start", "start" + duration AS stop FROM events '
+        f"WHERE {where} AND kind = 'autograd'{picked} AND duration > 0"
+    )
+
+
+def _busy(trace: Trace, sel: Selection, lane: int) -> Intervals:
+    """When the thread ran an operator or waited for data."""
+    picked = f" AND {sel.steps_sql}" if sel.steps_sql else ""
+    # Operators that operators called are inside them.
+    called = f"kind IN ({', '.join(repr(kind) for kind in OPERATOR_KINDS)}) AND NOT {ENGINE_CALLS}"
+    outer = f"(depth = 0 OR top_level OR NOT ({called}))"
+    table = trace.sql_arrow(
+        'SELECT "start", "start" + duration AS stop FROM events '
+        f"WHERE lane = {lane} AND {kinds_sql(_EXPLAINING)}{picked} AND duration > 0 AND {outer}"
+    )
+    return merged(table.column(0).to_numpy(), table.column(1).to_numpy())
 
 
 def _length(found: list[Interval]) -> int:

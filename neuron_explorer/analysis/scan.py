@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neuron_explorer.analysis.cells import Cells, Durations, groups
+from neuron_explorer.analysis.collected import Around, Collected
 from neuron_explorer.analysis.data_waits import Waits
 from neuron_explorer.analysis.kept import kept
-from neuron_explorer.analysis.kinds import LINE
+from neuron_explorer.analysis.kinds import COMPILES, LINE
 from neuron_explorer.analysis.mark_rows import NUMBERS, Marks
 from neuron_explorer.trace.top_level import codes_of
 from neuron_explorer.trace.write import integers
@@ -38,6 +39,7 @@ KEYS: Final = (
 )  # fmt: skip
 SHAPE_KEYS: Final = ("kind", "name", "shapes", "dtypes", "module", "phase", "period", "device", "lane", "top_level")
 MARKED: Final = ("step", "data_wait", "gc")
+_WORKS: Final = (*LINE, *COMPILES)
 _AHEAD: Final = 3
 _EXACT: Final = float(1 << 53)
 _RANGE: Final = 1 << 20
@@ -46,10 +48,15 @@ _JOINED: Final = 1 << 62
 
 @dataclass(frozen=True)
 class Scan:
-    """What a pass found. ``marks``: the rows of steps, waits for data and garbage collections, by kind."""
+    """What a pass found. ``marks``: the rows of steps, waits for data and garbage collections, by kind.
+
+    ``around``: operators and waits around garbage collections; its codes of periods stand for ``periods``.
+    """
 
     cells: Cells
     marks: dict[str, Marks]
+    around: Around
+    periods: tuple[str, ...]
 
 
 def main_scan(trace: Trace, between: tuple[int, int] | None = None) -> Scan:
@@ -100,6 +107,7 @@ class _Pass:
     marked: bool
     tables: dict[str, dict[str, int]] = field(default_factory=dict)
     waits: Waits = field(default_factory=Waits)
+    collected: Collected = field(default_factory=Collected)
     parts: list[dict[str, np.ndarray]] = field(default_factory=list)
     durations: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # of each part: cell's count, values
     found: list[tuple[np.ndarray, Marks]] = field(default_factory=list)
@@ -160,9 +168,14 @@ class _Pass:
         marks = Marks(*(values[n][rows] for n in NUMBERS), tuple(texts[c] for c in period[0][rows].tolist()))
         if len(rows):
             self.found.append((which, marks))
-        codes = self._globally("period", period[0][rows], period[1])
+        works = np.array([*(k in _WORKS for k in kinds), False])[kind]
+        period_codes = self._globally("period", *period)
+        self.collected.add(
+            values["start"], values["duration"], values["lane"], values["step"], period_codes, works,
+            marks.only(which == MARKED.index("gc")),
+        )  # fmt: skip
         is_wait = which == MARKED.index("data_wait")
-        return self.waits.inside(values["start"], values["lane"], marks.only(is_wait), codes[is_wait])
+        return self.waits.inside(values["start"], values["lane"], marks.only(is_wait), period_codes[rows[is_wait]])
 
     def _globally(self, name: str, codes: np.ndarray, texts: list[str]) -> np.ndarray:
         table = self.tables.setdefault(name, {})
@@ -188,7 +201,7 @@ class _Pass:
             texts, numbers, list(self.tables.get("period", {})), cell, len(first),
             {n: joined[n] for n in ("events", "self_ns", "duration_ns", "without_end")}, durations,
         )  # fmt: skip
-        return Scan(cells, self._marks())
+        return Scan(cells, self._marks(), self.collected.around(), tuple(self.tables.get("period", {})))
 
     def _marks(self) -> dict[str, Marks]:
         found = {}

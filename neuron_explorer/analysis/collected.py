@@ -1,0 +1,63 @@
+"""What the threads ran while garbage was collected: the events around each collection, found in passing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from neuron_explorer.analysis.intervals import NONE, Intervals, merged, stops, union
+
+if TYPE_CHECKING:
+    from neuron_explorer.analysis.mark_rows import Marks
+
+_COLUMNS: Final = ("start", "stop", "lane", "step", "period")
+
+
+@dataclass(frozen=True)
+class Around:
+    """Events that overlap a collection (and some more), an entry an event; ns. ``period``: its code, -1 for none."""
+
+    start: np.ndarray
+    stop: np.ndarray
+    lane: np.ndarray
+    step: np.ndarray
+    period: np.ndarray
+
+    def during(self, chosen: np.ndarray) -> Intervals:
+        """When the chosen events ran."""
+        return merged(self.start[chosen], self.stop[chosen])
+
+
+@dataclass
+class Collected:
+    """Takes the events of a trace part by part, by start."""
+
+    open: Intervals = NONE  # collections that may reach into the next part
+    found: list[tuple[np.ndarray, ...]] = field(default_factory=list)
+
+    def add(
+        self, start: np.ndarray, duration: np.ndarray, lane: np.ndarray, step: np.ndarray, period: np.ndarray,
+        works: np.ndarray, collections: Marks,
+    ) -> None:  # fmt: skip
+        """``works``: which events count as the thread's doing something."""
+        stop = stops(start, duration)
+        last = int(start.max())
+        # What reaches beyond this part may overlap a collection of the next.
+        near = stop > last
+        known = union(self.open, merged(collections.start, stops(collections.start, collections.duration)))
+        if len(known):
+            following = np.searchsorted(known.stop, start, "right")
+            begins = np.append(known.start, np.iinfo(np.int64).max)[following]
+            near |= begins < stop
+            late = known.stop > last
+            self.open = Intervals(known.start[late], known.stop[late])
+        rows = np.flatnonzero(near & works & (duration > 0))
+        if len(rows):
+            self.found.append((start[rows], stop[rows], lane[rows], step[rows], period[rows]))
+
+    def around(self) -> Around:
+        """The events of all parts."""
+        empty = np.zeros(0, np.int64)
+        return Around(*(np.concatenate([empty, *(part[at] for part in self.found)]) for at in range(len(_COLUMNS))))
