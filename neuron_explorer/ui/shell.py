@@ -102,10 +102,10 @@ def topbar(
     items.append(chip(facts.device, "Device of the recorded program", "chip-long"))
     if facts.emulated:
         items.append(chip("emulated", "No device: times are what the CPU took", "chip-warning"))
-    items.append(chip(q.plural(facts.events, "event"), "Events in the trace"))
+    items.append(chip(q.plural(facts.events, "event"), "Events in the trace", "chip-count"))
     torch = facts.versions.get("torch")
     if torch:
-        items.append(chip(f"torch {torch}", "Version of the recorded program", "chip-long"))
+        items.append(chip(f"torch {torch}", "Version of the recorded program", "chip-long chip-version"))
     if facts.losses.get("dropped"):
         items.append(chip(f"{q.count(facts.losses['dropped'])} dropped", "Events lost while recording", "chip-warning"))
     items.append(

@@ -21,7 +21,7 @@ BLOCK: Final = 20_000
 """Lines that are sent at once; a longer file is shown in blocks of it."""
 NO_MARKS: Final = Marks()
 _LONGEST: Final = 1_000
-_CODE_WIDTH: Final = (320, 760)
+_CODE_WIDTH: Final = (320, 420)
 _AROUND: Final = 8
 
 
