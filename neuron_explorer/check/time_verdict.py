@@ -1,0 +1,230 @@
+"""Is it slower? Runs of two sides compared, with an answer for "nobody can tell".
+
+The unit is one run of the program: the median of its steady steps. Steps of one run share its
+memory layout, its neighbours and its luck; taking them for independent measurements is how gates
+cry wolf.
+
+- Mann-Whitney's test (exact for up to 20 runs a side without ties) says whether the sides differ;
+  Holm's correction keeps many comparisons from finding something by chance.
+- A bootstrap interval of the ratio of medians says by how much.
+- A change counts from a relative and an absolute floor on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+ALPHA: Final = 0.005
+"""Chance of at least one false regression among all comparisons of a check."""
+ENOUGH_RUNS: Final = 5
+RELATIVE_FLOOR: Final = 0.05
+"""Smaller changes of a median are none."""
+SHARE_FLOOR: Final = 0.01
+"""So is what changes less than this share of the step."""
+ABSOLUTE_FLOOR_NS: Final = 20_000
+NOISY: Final = 0.15
+"""Robust coefficient of variation of a side from which nothing can be said."""
+RESAMPLES: Final = 2_000
+CONFIDENCE: Final = 0.95
+_EXACT: Final = 20
+
+VERDICTS: Final = ("regression", "suspicious", "not enough data", "improvement", "ok")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One quantity. Times in ns. ``ratio``: of the medians, after over before, with its interval ``low`` to ``high``
+    (0 to infinity where it was not tested).
+
+    ``p``: of Mann-Whitney's test, ``adjusted`` after Holm's correction. ``detectable``: the smallest relative change
+    that so many runs with such noise would find four times of five. ``why``: what the verdict rests on.
+    """
+
+    name: str
+    verdict: str
+    before_ns: float
+    after_ns: float
+    ratio: float
+    low: float
+    high: float
+    p: float
+    adjusted: float
+    detectable: float
+    runs: tuple[int, int]
+    why: str
+
+
+def compare_runs(
+    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], *, whole: str = "step",
+    interleaved: bool = True, alike: bool = True, seed: int = 0,
+) -> tuple[Compared, ...]:  # fmt: skip
+    """Compare quantities by name: for each side a value a run. ``whole``: the name of the step's own time.
+
+    Only quantities that could matter are tested: those of which the relative floor is at least ``SHARE_FLOOR`` of the
+    step. ``interleaved``: the sides ran in turn on one machine; without that, or where the environments are not
+    ``alike``, a regression can at most be suspicious. The worst first.
+    """
+    step = _median(_values(before.get(whole, ())))
+    tested, results = [], []
+    for name in before:
+        if name not in after:
+            continue
+        one, two = _values(before[name]), _values(after[name])
+        small = step > 0 and name != whole and max(_median(one), _median(two)) * RELATIVE_FLOOR < SHARE_FLOOR * step
+        reason = _cannot(one, two)
+        if reason or small:
+            results.append(_untested(name, one, two, reason))
+        else:
+            tested.append((name, one, two, mann_whitney(one, two)))
+    adjusted = holm([p for *_, p in tested])
+    for (name, one, two, p), corrected in zip(tested, adjusted, strict=True):
+        results.append(_tested(name, one, two, p, corrected, step, interleaved, alike, len(tested), seed))
+    results.sort(key=lambda c: (VERDICTS.index(c.verdict), -abs(math.log(c.ratio)) if c.ratio > 0 else 0.0, c.name))
+    return tuple(results)
+
+
+def _values(given: Sequence[float]) -> np.ndarray:
+    values = np.asarray([v for v in given if v > 0 and math.isfinite(v)], np.float64)
+    return values
+
+
+def _median(values: np.ndarray) -> float:
+    return float(np.median(values)) if len(values) else 0.0
+
+
+def spread(values: np.ndarray) -> float:
+    """Robust coefficient of variation: the median absolute deviation, scaled to a normal distribution's deviation."""
+    middle = _median(values)
+    return 1.4826 * float(np.median(np.abs(values - middle))) / middle if middle > 0 else 0.0
+
+
+def _cannot(one: np.ndarray, two: np.ndarray) -> str:
+    least = min(len(one), len(two))
+    if least < ENOUGH_RUNS:
+        return f"{least} runs on a side; {ENOUGH_RUNS} are needed"
+    noise = max(spread(one), spread(two))
+    if noise > NOISY:
+        return f"runs of one side differ by {100 * noise:.0f} %: more than {100 * NOISY:.0f} %"
+    return ""
+
+
+def _untested(name: str, one: np.ndarray, two: np.ndarray, reason: str) -> Compared:
+    ratio = _median(two) / _median(one) if len(one) and len(two) else 1.0
+    verdict = "not enough data" if reason else "ok"
+    why = reason or "too small a part of the step to matter"
+    return Compared(name, verdict, _median(one), _median(two), ratio, 0.0, math.inf, 1.0, 1.0,
+                    detectable(one, two, 1), (len(one), len(two)), why)  # fmt: skip
+
+
+def _tested(
+    name: str, one: np.ndarray, two: np.ndarray, p: float, adjusted: float, step: float, interleaved: bool,
+    alike: bool, comparisons: int, seed: int,
+) -> Compared:  # fmt: skip
+    before, after = _median(one), _median(two)
+    ratio = after / before
+    low, high = interval(one, two, seed)
+    least = detectable(one, two, comparisons)
+    floor = 1 + RELATIVE_FLOOR
+    absolute = max(ABSOLUTE_FLOOR_NS, SHARE_FLOOR * step)
+    enough = abs(after - before) >= absolute
+    verdict, why = "not enough data", f"a change of {100 * least:.0f} % or more would be found"
+    if 1 / floor < low and high < floor:
+        verdict, why = "ok", f"within {100 * RELATIVE_FLOOR:.0f} % of before"
+    elif max(high - 1, 1 - low) * before < absolute:
+        verdict, why = "ok", "the change is too small to matter"
+    if adjusted <= ALPHA and enough:
+        if ratio >= floor and low > 1:
+            verdict, why = "regression", f"slower by {100 * (ratio - 1):.0f} %"
+        elif ratio <= 1 / floor and high < 1:
+            verdict, why = "improvement", f"faster by {100 * (1 - ratio):.0f} %"
+    elif enough and low > floor:
+        verdict, why = "suspicious", "slower, but too few runs to be sure"
+    if verdict == "regression" and not interleaved:
+        verdict, why = "suspicious", f"{why}, but the sides did not run in turn on one machine"
+    if verdict in ("regression", "suspicious") and not alike:
+        verdict, why = "suspicious", f"{why}; the environments differ"
+    return Compared(name, verdict, before, after, ratio, low, high, p, adjusted, least, (len(one), len(two)), why)
+
+
+def mann_whitney(one: np.ndarray, two: np.ndarray) -> float:
+    """Two-sided p that both samples are from one distribution; exact for small samples without ties."""
+    n, m = len(one), len(two)
+    if not n or not m:
+        return 1.0
+    greater = (one[:, None] < two[None, :]).sum() + 0.5 * (one[:, None] == two[None, :]).sum()
+    u = min(float(greater), n * m - float(greater))
+    ties = np.unique(np.concatenate([one, two]), return_counts=True)[1]
+    if ties.max() == 1 and max(n, m) <= _EXACT:
+        return min(1.0, 2 * _exact(n, m)[int(u)])
+    total = n + m
+    variance = n * m / 12 * (total + 1 - float((ties**3 - ties).sum()) / (total * (total - 1)))
+    if variance <= 0:
+        return 1.0
+    z = (n * m / 2 - u - 0.5) / math.sqrt(variance)
+    return min(1.0, math.erfc(max(z, 0.0) / math.sqrt(2)))
+
+
+@lru_cache(maxsize=512)
+def _exact(n: int, m: int) -> tuple[float, ...]:
+    """Chance that U is at most 0, 1, 2, ...: from the number of arrangements with each U."""
+    counts = np.zeros(n * m + 1, np.float64)
+    counts[0] = 1
+    # The generating function is the Gaussian binomial coefficient: multiply by (1 - q^(m+i)), divide by (1 - q^i).
+    for i in range(1, n + 1):
+        product = counts.copy()
+        product[m + i :] -= counts[: max(0, len(counts) - m - i)]
+        for k in range(i, len(product)):
+            product[k] += product[k - i]
+        counts = product
+    return tuple((np.cumsum(counts) / counts.sum()).tolist())
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """The p values after Holm's correction, in the order given."""
+    order = sorted(range(len(p)), key=lambda i: p[i])
+    adjusted, highest = [1.0] * len(p), 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(p) - rank) * p[i]))
+        adjusted[i] = highest
+    return adjusted
+
+
+def interval(one: np.ndarray, two: np.ndarray, seed: int = 0) -> tuple[float, float]:
+    """Bootstrap interval of the ratio of medians, after over before; (0, inf) where a side is empty."""
+    if not len(one) or not len(two):
+        return 0.0, math.inf
+    draws = np.random.default_rng(seed)
+    before = np.median(one[draws.integers(0, len(one), (RESAMPLES, len(one)))], axis=1)
+    after = np.median(two[draws.integers(0, len(two), (RESAMPLES, len(two)))], axis=1)
+    low, high = np.quantile(after / before, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)
+
+
+def detectable(one: np.ndarray, two: np.ndarray, comparisons: int) -> float:
+    """The smallest relative change that such runs would find four times of five; normal approximation.
+
+    Mann-Whitney needs 3/pi as many runs as a t test for normal noise (its asymptotic relative efficiency).
+    """
+    least = min(len(one), len(two))
+    if least < 2:
+        return math.inf
+    noise = math.hypot(spread(one), spread(two)) / math.sqrt(least) * math.sqrt(math.pi / 3)
+    return max(RELATIVE_FLOOR, (_z(ALPHA / max(comparisons, 1) / 2) + 0.8416) * noise)
+
+
+def _z(tail: float) -> float:
+    """The normal quantile of an upper tail, by bisection."""
+    low, high = 0.0, 40.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        if 0.5 * math.erfc(middle / math.sqrt(2)) > tail:
+            low = middle
+        else:
+            high = middle
+    return low

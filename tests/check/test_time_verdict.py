@@ -1,0 +1,107 @@
+"""Time: known values of the tests, and verdicts that neither cry wolf nor sleep."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuron_explorer.check.time_verdict import (
+    ALPHA,
+    ENOUGH_RUNS,
+    compare_runs,
+    detectable,
+    holm,
+    interval,
+    mann_whitney,
+    spread,
+)
+
+
+@pytest.mark.parametrize(("one", "two", "p"), [
+    ([1, 2, 3], [4, 5, 6], 2 / math.comb(6, 3)),
+    ([1, 2, 3, 4, 5], [6, 7, 8, 9, 10], 2 / math.comb(10, 5)),
+    ([1, 2, 3, 4, 6], [5, 7, 8, 9, 10], 2 * 2 / math.comb(10, 5)),
+    ([1, 2, 3, 5, 6], [4, 7, 8, 9, 10], 2 * 4 / math.comb(10, 5)),
+    (list(range(10)), list(range(10, 20)), 2 / math.comb(20, 10)),
+    ([1, 3, 5], [2, 4, 6], 0.7),
+])  # fmt: skip
+def test_p_values_are_those_of_counting_arrangements(one, two, p):
+    first, second = np.array(one, float), np.array(two, float)
+    assert mann_whitney(first, second) == pytest.approx(p)
+    assert mann_whitney(second, first) == pytest.approx(p)
+
+
+def test_ties_use_the_normal_approximation_and_equal_samples_are_equal():
+    assert mann_whitney(np.ones(8), np.ones(8)) == 1.0
+    tied = mann_whitney(np.array([1.0, 1, 2, 2, 3]), np.array([2.0, 3, 3, 4, 4]))
+    assert 0.05 < tied < 0.2
+
+
+def test_holms_correction_multiplies_the_smallest_most_and_keeps_the_order():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def runs(scale=1.0, n=10, noise=0.02, seed=0):
+    return (1e7 * scale * np.random.default_rng(seed).lognormal(0, noise, n)).tolist()
+
+
+def step(before, after, **options):
+    return compare_runs({"step": before}, {"step": after}, **options)[0]
+
+
+def test_verdicts():
+    assert step(runs(), runs(seed=1)).verdict == "ok"
+    slower = step(runs(), runs(1.2, seed=1))
+    assert slower.verdict == "regression" and slower.low > 1.1 and slower.adjusted <= ALPHA
+    assert step(runs(), runs(0.8, seed=1)).verdict == "improvement"
+    assert step(runs(), runs(1.02, seed=1)).verdict == "ok"
+    assert step(runs(n=4), runs(1.2, n=4, seed=1)).verdict == "not enough data"
+    assert step(runs(noise=0.25), runs(1.2, noise=0.25, seed=1)).verdict == "not enough data"
+    assert step(runs(n=5), runs(1.2, n=5, seed=1)).verdict == "suspicious"
+    assert step(runs(), runs(1.2, seed=1), interleaved=False).verdict == "suspicious"
+    assert step(runs(), runs(1.2, seed=1), alike=False).verdict == "suspicious"
+    tiny = step([20_000.0 + i for i in range(10)], [24_000.0 + i for i in range(10)])
+    assert tiny.verdict == "ok" and "too small" in tiny.why
+
+
+def test_parts_that_cannot_matter_are_not_tested_and_do_not_cost_the_others_their_power():
+    before = {"step": runs(), **{f"part {i}": [v / 300 for v in runs(seed=i + 2)] for i in range(200)}}
+    after = {"step": runs(1.2, seed=1), **{k: [v * 1.2 for v in vs] for k, vs in before.items() if k != "step"}}
+    result = {c.name: c for c in compare_runs(before, after)}
+    assert result["step"].verdict == "regression" and result["step"].adjusted == result["step"].p
+    assert {c.verdict for name, c in result.items() if name != "step"} == {"ok"}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(1e5, 1e9), min_size=5, max_size=9), st.lists(st.floats(1e5, 1e9), min_size=5, max_size=9),
+       st.floats(0.5, 2))  # fmt: skip
+def test_units_and_order_of_runs_do_not_matter(one, two, factor):
+    first, second = np.array(one), np.array(two)
+    assert mann_whitney(first, second) == pytest.approx(mann_whitney(first[::-1], second[::-1]))
+    low, high = interval(first, second)
+    assert low <= high
+    assert interval(first * factor, second * factor) == (pytest.approx(low), pytest.approx(high))
+    assert step(one, one).verdict != "regression"
+
+
+def test_more_runs_detect_less_and_more_noise_more():
+    few, many = np.array(runs(n=6, noise=0.05)), np.array(runs(n=40, noise=0.05))
+    assert detectable(many, many, 1) <= detectable(few, few, 1)
+    assert spread(np.array(runs(noise=0.1))) > spread(np.array(runs(noise=0.02)))
+    assert detectable(few[:1], few, 1) == math.inf and ENOUGH_RUNS >= 5
+
+
+def test_seldom_a_false_alarm():
+    """A small part of the simulation in benchmarks/: 200 comparisons without a change."""
+    draws = np.random.default_rng(7)
+    alarms = 0
+    for _ in range(200):
+        one, two = (1e7 * draws.lognormal(0, 0.05, 10) for _ in range(2))
+        alarms += step(one.tolist(), two.tolist()).verdict == "regression"
+    assert alarms <= 4
