@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -125,11 +125,17 @@ def outward(
         order = np.argsort(label[at], kind="stable")
         edges = np.flatnonzero(np.diff(label[at][order])) + 1
         for group in np.split(order, edges) if len(order) else ():
-            add(here, folded.what[int(at[group[0]])], Paths(parents[at[group]], figures[group]))
+            add(here, _named(folded, int(at[group[0]])), Paths(parents[at[group]], figures[group]))
     nodes = ordered(above, what, own, totals, limit)
     return Tree(
         "up", folded.level, folded.frames, nodes, len(above) - 1, folded.contexts.selection, notes(folded, nodes[0])
     )
+
+
+def _named(folded: Folded, at: int) -> What:
+    """A caller. The line of a function is that of all its calls, and need not be the one that led here."""
+    what = folded.what[at]
+    return replace(what, line=-1) if folded.level == "function" else what
 
 
 def _sum(paths: Paths) -> list[int]:

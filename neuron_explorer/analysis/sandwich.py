@@ -89,16 +89,14 @@ def sandwich(
 
 def around(c: Contexts, target: Target, *, frames: str = "user", limit: int = LIMIT) -> Sandwich | None:
     """The same, out of a scan that was made before."""
-    level = "line" if target.line > 0 else "function"
-    folded = fold(c, frames, level)
+    folded = fold(c, frames, "line")  # the lines of the calls, whatever the target is
     hit = [_matches(what, target) for what in folded.what]
     outer, inner, depth = _calls(folded, hit)
     ends = [leaf for leaf in leaves(folded) if inner[leaf.node] >= 0]
     if not ends:
         return None
     figures = np.array([leaf.figures for leaf in ends], np.int64).reshape(len(ends), len(FIGURES))
-    named = folded.what[next(at for at in range(len(hit)) if hit[at])]
-    root = What(FRAME, named.name, named.file, named.line, named.user)
+    root = _named(folded, inner, ends)
     outermost = np.array([folded.parent[outer[leaf.node]] for leaf in ends], np.int64)
     callers = outward(folded, root, Paths(outermost, figures), limit)
     callees = _callees(folded, inner, ends, root, limit)
@@ -107,6 +105,15 @@ def around(c: Contexts, target: Target, *, frames: str = "user", limit: int = LI
         target, top.self_ns, top.total_ns, top.backward_ns, top.launches, top.calls, depth, callers, callees,
         c.selection,
     )  # fmt: skip
+
+
+def _named(folded: Folded, inner: list[int], ends: list[Leaf]) -> What:
+    """The target as a node: of a function, the line with most time below it."""
+    below: dict[What, int] = {}
+    for leaf in ends:
+        what = folded.what[inner[leaf.node]]
+        below[what] = below.get(what, 0) + leaf.figures[0]
+    return min(below, key=lambda what: (-below[what], what.line, what.name))
 
 
 def _matches(what: What, target: Target) -> bool:

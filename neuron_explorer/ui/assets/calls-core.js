@@ -68,8 +68,8 @@
   function links(data, node) {
     var found = [];
     if (isFrame(node)) {
+      found.push(["source", page(data, "source", node.line > 0 ? { file: node.file, line: node.line } : { file: node.file }), "Its source"]);
       if (node.line > 0) {
-        found.push(["source", page(data, "source", { file: node.file, line: node.line }), "The line in its file"]);
         found.push(["timeline", page(data, "timeline", { file: node.file, line: node.line }), "Its events"]);
       }
       var of = data.level === "function" ? { of_file: node.file, of_function: node.name } : { of_file: node.file, of_line: node.line };
@@ -77,6 +77,9 @@
       found.push(["sandwich", page(data, "bottlenecks", Object.assign({ view: "sandwich" }, of)), "All that called it, and all that it called"]);
     } else if (node.kind === "op") {
       found.push(["timeline", page(data, "timeline", { op: node.name }), "The events of this operator"]);
+      if (data.order === "down") {
+        found.push(["callers", page(data, "bottlenecks", { view: "tree", order: "up", q: node.name }), "All that called this operator"]);
+      }
     }
     return found;
   }

@@ -172,6 +172,7 @@
       } else {
         var plain = line.appendChild(calls.element("span", node.kind === "op" ? "mono calls-label" : "calls-label", node.label));
         plain.title = node.label;
+        if (node.place) { line.append(" ", calls.element("span", "mono muted calls-place", node.place)); }
       }
     }
 

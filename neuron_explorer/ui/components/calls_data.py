@@ -11,7 +11,7 @@ from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.bottlenecks import SourceLines
 from neuron_explorer.analysis.call_tree import Node, Tree
 from neuron_explorer.analysis.folding import FRAME, MORE, OP, REASON
-from neuron_explorer.analysis.plain import plain
+from neuron_explorer.analysis.plain import plain, short_file
 from neuron_explorer.ui.components.bottleneck_views import View
 from neuron_explorer.ui.components.cost_table import REASONS
 from neuron_explorer.ui.components.links import place
@@ -48,7 +48,7 @@ def payload(tree: Tree, trace: Trace, trace_id: str, whole_ns: int) -> dict[str,
     columns["label"] = [texts.number(label(node)) for node in tree.nodes]
     columns["name"] = [texts.number(node.name if node.kind in (FRAME, OP) else "") for node in tree.nodes]
     columns["file"] = [texts.number(node.file) for node in tree.nodes]
-    columns["place"] = [texts.number(place(node.file, node.line) if node.file else "") for node in tree.nodes]
+    columns["place"] = [texts.number(_place(node)) for node in tree.nodes]
     columns["code"] = [texts.number(_line(node, tree.level, code)) for node in tree.nodes]
     return {
         "trace": trace_id, "order": tree.order, "level": tree.level, "frames": tree.frames,
@@ -71,6 +71,10 @@ def label(node: Node) -> str:
     if node.kind == FRAME:
         return plain(node.name, 120) or "(no function)"
     return plain(node.name, 120) or ("(no name)" if node.kind == OP else "all operators")
+
+
+def _place(node: Node) -> str:
+    return place(node.file, node.line) if node.line > 0 else plain(short_file(node.file), 60)
 
 
 def _line(node: Node, level: str, code: SourceLines) -> str:

@@ -191,7 +191,12 @@ def panel(trace_id: str, trace: Trace, search: Search) -> list[Any]:
     items += [
         *ops_table(d.table),
         html.P(
-            html.A("Show its events on the timeline", href=timeline_url(trace_id, file=d.file, line=str(d.line))),
+            [
+                html.A("Show its events on the timeline", href=timeline_url(trace_id, file=d.file, line=str(d.line))),
+                "; ",
+                html.A("what called it, and what it called",
+                       href=View(view="sandwich").url(trace_id, of_file=d.file, of_line=str(d.line))),
+            ],
             className="note",
         ),
     ]  # fmt: skip
