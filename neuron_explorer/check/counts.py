@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis.compile_events import Row, compile_events
+from neuron_explorer.analysis.place import Place, Places
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.selection import Selection, kinds_sql, select
 from neuron_explorer.analysis.work import step_work
 from neuron_explorer.check.groups import GROUPS, Group
-from neuron_explorer.check.place import Place, Places
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace

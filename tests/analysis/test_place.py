@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import event, memory_trace
 
-from neuron_explorer.check.place import NOWHERE, FilePlaces, Places, normalised, portable, spans
+from neuron_explorer.analysis.place import NOWHERE, FilePlaces, Places, normalised, portable, spans
 
 SOURCE = """import torch
 

@@ -8,18 +8,17 @@ moves every one of them.
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from neuron_explorer.analysis.function_spans import functions
+
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
 
-MOST_SOURCE: Final = 1 << 20
 MOST_TEXT: Final = 400
 _PACKAGES: Final = re.compile(r".*(?:^|/)(?:site|dist)-packages/")
 _INSTALLED: Final = re.compile(r".*/lib/python3\.\d+t?/")
@@ -83,23 +82,7 @@ def portable(path: str) -> str:
 
 def spans(text: str) -> list[tuple[int, int]]:
     """First and last line of every function, decorators included; nothing where the text is no Python that is known."""
-    if len(text) > MOST_SOURCE:
-        return []
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes in a source are not ours to report
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    found = []
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            found.append((first, node.end_lineno or node.lineno))
-        waiting.extend(ast.iter_child_nodes(node))
-    return sorted(found)
+    return sorted((f.first, f.last) for f in functions(text))
 
 
 class FilePlaces:
