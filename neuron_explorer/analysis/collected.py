@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from neuron_explorer.analysis.intervals import NONE, Intervals, merged, stops, union
-
-if TYPE_CHECKING:
-    from neuron_explorer.analysis.mark_rows import Marks
 
 _COLUMNS: Final = ("start", "stop", "lane", "step", "period")
 
@@ -39,21 +36,24 @@ class Collected:
 
     def add(
         self, start: np.ndarray, duration: np.ndarray, lane: np.ndarray, step: np.ndarray, period: np.ndarray,
-        works: np.ndarray, collections: Marks,
+        works: np.ndarray | None, collections: tuple[np.ndarray, np.ndarray],
     ) -> None:  # fmt: skip
-        """``works``: which events count as the thread's doing something."""
+        """``works``: which events count as doing something (None: all). ``collections``: start and duration."""
         stop = stops(start, duration)
         last = int(start.max())
         # What reaches beyond this part may overlap a collection of the next.
         near = stop > last
-        known = union(self.open, merged(collections.start, stops(collections.start, collections.duration)))
+        known = union(self.open, merged(collections[0], stops(*collections)))
         if len(known):
             following = np.searchsorted(known.stop, start, "right")
             begins = np.append(known.start, np.iinfo(np.int64).max)[following]
             near |= begins < stop
             late = known.stop > last
             self.open = Intervals(known.start[late], known.stop[late])
-        rows = np.flatnonzero(near & works & (duration > 0))
+        if works is not None:
+            near &= works
+        rows = np.flatnonzero(near)
+        rows = rows[duration[rows] > 0]
         if len(rows):
             self.found.append((start[rows], stop[rows], lane[rows], step[rows], period[rows]))
 

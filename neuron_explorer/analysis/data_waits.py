@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from neuron_explorer.analysis.mark_rows import Marks
 
 _Wait = tuple[int, int, int]  # start, stop, code
 
@@ -19,14 +15,17 @@ class Waits:
 
     last: dict[int, _Wait] = field(default_factory=dict)
 
-    def inside(self, start: np.ndarray, lane: np.ndarray, waits: Marks, codes: np.ndarray) -> np.ndarray:
-        """For each event 0 outside a wait, else 2 more than the code of the wait. Of two waits the later counts."""
+    def inside(self, start: np.ndarray, lane: np.ndarray, waits: tuple[np.ndarray, ...]) -> np.ndarray:
+        """For each event 0 outside a wait of its lane, else 2 more than the code of the wait.
+
+        ``waits``: start, duration, lane and code of those that begin among these events. Of two the later counts.
+        """
+        begun, duration, on, code = waits
         by_lane: dict[int, list[_Wait]] = {each: [wait] for each, wait in self.last.items()}
-        known = np.flatnonzero(waits.duration >= 0)
-        order = known[np.lexsort((waits.duration[known], waits.start[known]))]
-        for at in order.tolist():
-            begin, code = int(waits.start[at]), int(codes[at]) + 2
-            by_lane.setdefault(int(waits.lane[at]), []).append((begin, begin + int(waits.duration[at]), code))
+        known = np.flatnonzero(duration >= 0)
+        order = known[np.lexsort((duration[known], begun[known]))]
+        for first, length, each, number in zip(*(a[order].tolist() for a in (begun, duration, on, code)), strict=True):
+            by_lane.setdefault(each, []).append((first, first + length, number + 2))
         found = np.zeros(len(start), np.int32)
         if not by_lane:
             return found

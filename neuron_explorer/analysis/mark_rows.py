@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,10 +32,7 @@ class Marks:
             self.lane[chosen], tuple(p for p, keep in zip(self.period, chosen.tolist(), strict=True) if keep),
         )  # fmt: skip
 
-    @staticmethod
-    def joined(parts: Sequence[Marks]) -> Marks:
-        """All of them, by start."""
-        numbers = {n: np.concatenate([np.zeros(0, np.int64), *(getattr(p, n) for p in parts)]) for n in NUMBERS}
-        periods = [period for part in parts for period in part.period]
-        order = np.argsort(numbers["start"], kind="stable")
-        return Marks(*(numbers[n][order] for n in NUMBERS), tuple(periods[at] for at in order.tolist()))
+    def by_start(self) -> Marks:
+        """The same in the order of time."""
+        order = np.argsort(self.start, kind="stable")
+        return Marks(*(getattr(self, n)[order] for n in NUMBERS), tuple(self.period[at] for at in order.tolist()))

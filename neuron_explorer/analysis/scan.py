@@ -110,7 +110,7 @@ class _Pass:
     collected: Collected = field(default_factory=Collected)
     parts: list[dict[str, np.ndarray]] = field(default_factory=list)
     durations: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # of each part: cell's count, values
-    found: list[tuple[np.ndarray, Marks]] = field(default_factory=list)
+    found: list[tuple[np.ndarray, np.ndarray, list[np.ndarray]]] = field(default_factory=list)  # marks: kind, period
 
     def add(self, table: pa.Table) -> None:
         """Add up one part."""
@@ -158,24 +158,20 @@ class _Pass:
         self, values: dict[str, Any], kind: np.ndarray, kinds: list[str], period: tuple[np.ndarray, list[str]]
     ) -> np.ndarray:
         """Keep the rows of steps, waits and collections; whether each row began in a wait, and of which period."""
-        wanted = np.array([*(MARKED.index(k) if k in MARKED else -1 for k in kinds), -1])
-        which = np.zeros(0, np.int64)
-        rows = np.zeros(0, np.int64)
-        if wanted.max() >= 0:
-            rows = np.flatnonzero(wanted[kind] >= 0)
-            which = wanted[kind[rows]]
-        texts = [*period[1], None]
-        marks = Marks(*(values[n][rows] for n in NUMBERS), tuple(texts[c] for c in period[0][rows].tolist()))
-        if len(rows):
-            self.found.append((which, marks))
-        works = np.array([*(k in _WORKS for k in kinds), False])[kind]
+        start, duration, lane, step = (values[n] for n in ("start", "duration", "lane", "step"))
         period_codes = self._globally("period", *period)
+        wanted = np.array([*(MARKED.index(k) if k in MARKED else -1 for k in kinds), -1])
+        rows = np.flatnonzero(wanted[kind] >= 0) if wanted.max() >= 0 else np.zeros(0, np.int64)
+        which = wanted[kind[rows]]
+        if len(rows):
+            self.found.append((which, period_codes[rows], [values[n][rows] for n in NUMBERS]))
+        works = np.array([*(k in _WORKS for k in kinds), False])
+        collections, waits = (rows[which == MARKED.index(name)] for name in ("gc", "data_wait"))
         self.collected.add(
-            values["start"], values["duration"], values["lane"], values["step"], period_codes, works,
-            marks.only(which == MARKED.index("gc")),
+            start, duration, lane, step, period_codes, None if works[:-1].all() else works[kind],
+            (start[collections], duration[collections]),
         )  # fmt: skip
-        is_wait = which == MARKED.index("data_wait")
-        return self.waits.inside(values["start"], values["lane"], marks.only(is_wait), period_codes[rows[is_wait]])
+        return self.waits.inside(start, lane, (start[waits], duration[waits], lane[waits], period_codes[waits]))
 
     def _globally(self, name: str, codes: np.ndarray, texts: list[str]) -> np.ndarray:
         table = self.tables.setdefault(name, {})
@@ -204,10 +200,16 @@ class _Pass:
         return Scan(cells, self._marks(), self.collected.around(), tuple(self.tables.get("period", {})))
 
     def _marks(self) -> dict[str, Marks]:
+        texts = [*self.tables.get("period", {}), None]
         found = {}
         for code, name in enumerate(MARKED):
-            mine = [marks.only(which == code) for which, marks in self.found]
-            found[name] = Marks.joined(mine)
+            mine = [(which == code, periods, numbers) for which, periods, numbers in self.found]
+            numbers = (
+                np.concatenate([np.zeros(0, np.int64), *(numbers[at][chosen] for chosen, _, numbers in mine)])
+                for at in range(len(NUMBERS))
+            )
+            codes = np.concatenate([np.zeros(0, np.int64), *(periods[chosen] for chosen, periods, _ in mine)])
+            found[name] = Marks(*numbers, tuple(texts[c] for c in codes.tolist())).by_start()
         return found
 
 
