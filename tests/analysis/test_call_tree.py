@@ -17,6 +17,7 @@ from neuron_explorer.analysis.contexts import contexts
 from neuron_explorer.analysis.questions import ask
 from neuron_explorer.analysis.sandwich import Target, around, find, functions, sandwich
 from neuron_explorer.analysis.selection import select
+from neuron_explorer.errors import BadTraceError
 from neuron_explorer.trace.store import load
 
 # train.py:9 main -> torch (a library) -> model.py:3 f, which calls itself once; train.py:10 main -> step
@@ -181,6 +182,12 @@ def test_frames_that_call_each_other_in_a_circle_or_are_not_there():
     assert shown(tree)["a.py:77/x"] == (1, 1)  # no such frame: its line
 
 
+def test_times_beyond_64_bits_are_refused_in_words():
+    events = [event(name, at, 1 << 62, stack=3, file="model.py", line=3) for at, name in enumerate(("a", "b", "c"))]
+    with pytest.raises(BadTraceError, match="64 bits"):
+        contexts(memory_trace(events, frames=FRAMES))
+
+
 def test_recursion_of_thousands_of_frames():
     depth = 3000
     frames = [(i, i - 1 if i > 1 else -1, "a.py", 1, "f") for i in range(1, depth + 1)]
@@ -208,6 +215,8 @@ def test_lines_of_a_recording_are_those_of_the_table(path):
         table = by_line(trace)
         assert parts_add_up(tree) and parts_add_up(bottom_up(trace))
         assert tree.whole_ns == table.self_ns
+        for name in ("launches", "calls", "without_end"):
+            assert getattr(tree.nodes[0], name) == sum(getattr(row, name) for row in table.rows)
         lines: dict[tuple[str, int], int] = {}
         for node in tree.nodes:
             if node.kind == "frame":

@@ -6,14 +6,15 @@
   var FIRST_ROWS = 28;
   var FIRST_SHARE = 0.03;
   var ALWAYS_SHARE = 0.25;
-  var DEEPEST = 60;
   var INDENT = 13;
   var LEAST_INDENT = 4;
   var MOST_INDENTED = 300;
   var LONG_CHAIN = 6;
+  var MOST_ROWS = 300;
+  var MOST_OPENED = 200;
 
   /* The heaviest nodes are open at first, until the rows fill a screen. */
-  function openHeaviest(data, top) {
+  function openHeaviest(top) {
     var open = new Set([top.at]);
     var rows = top.children.length;
     var waiting = top.children.slice();
@@ -30,9 +31,12 @@
   }
 
   function fill(box, data) {
+    var rows = calls.rows;
     var top = data.nodes[0];
     var hidesRoot = box.dataset.root === "hidden";
-    var open = openHeaviest(data, top);
+    var columns = rows.columnsOf(data, hidesRoot);
+    var open = openHeaviest(top);
+    var most = MOST_ROWS;
     var found = new Set();
     var selected = null;
     var active = hidesRoot ? (top.children[0] || top).at : 0;
@@ -42,160 +46,37 @@
     var chain = hidesRoot ? [] : calls.path(data, calls.beginning(data)).slice(2, -1);
     if (chain.length >= LONG_CHAIN) { chain.forEach(function (node) { folded.add(node.at); }); }
 
-    var up = data.order === "up";
-    var each = data.perStep ? " a step, " : ", ";
-    var columns = [
-      [up ? (hidesRoot ? "caller" : "what ran, and its callers") : "function or operator", "calls-name", null],
-      ["total" + each + data.unit, "num", function (node) { return calls.time(data, node.total_ns); }],
-      ["share, %", "num calls-share", null],
-    ];
-    if (!up) { columns.push(["self" + each + data.unit, "num", function (node) { return node.self_ns ? calls.time(data, node.self_ns) : "–"; }]); }
-    columns.push(["launches" + (data.perStep ? " a step" : ""), "num calls-wide", function (node) { return calls.count(data, node.launches); }]);
-    columns.push(["calls" + (data.perStep ? " a step" : ""), "num calls-wide", function (node) { return calls.count(data, node.calls); }]);
-    if (data.backward) {
-      columns.push(["backward, %", "num calls-wide", function (node) { return node.backward_ns ? calls.share(node.backward_ns, node.total_ns) : "–"; }]);
-    }
-    columns.push(["go to", "calls-links", null]);
-
     var tools = calls.element("div", "calls-tools");
     if (box.dataset.heading) { tools.appendChild(calls.element("h2", "calls-heading", box.dataset.heading)); }
+    function tool(text, action) {
+      var button = calls.element("button", "button", text);
+      button.type = "button";
+      button.addEventListener("click", function () { action(); draw(); });
+      tools.appendChild(button);
+    }
+    tool("Open all", function () { data.nodes.forEach(function (node) { if (node.children.length) { open.add(node.at); } }); });
+    tool("Close all", function () { open = new Set([top.at]); });
     var status = calls.element("span", "calls-found muted");
     status.setAttribute("role", "status");
-    [["Open all", function () { data.nodes.forEach(function (node) { if (node.children.length) { open.add(node.at); } }); }],
-      ["Close all", function () { open = new Set([top.at]); }]].forEach(function (choice) {
-      var button = calls.element("button", "button", choice[0]);
-      button.type = "button";
-      button.addEventListener("click", function () { choice[1](); draw(false); });
-      tools.appendChild(button);
-    });
     tools.appendChild(status);
 
     var table = calls.element("table", "table calls-table");
     table.setAttribute("role", "treegrid");
     table.setAttribute("aria-label", box.dataset.title);
-    var head = calls.element("thead");
-    head.setAttribute("role", "rowgroup");
-    var headRow = head.appendChild(calls.element("tr"));
-    headRow.setAttribute("role", "row");
-    [["depth", null, null]].concat(columns).forEach(function (column) {
-      var cell = calls.element("th", column[1] || "", column[0]);
-      cell.setAttribute("role", "columnheader");
-      cell.scope = "col";
-      cell.hidden = column[1] === null; /* for exports only: the row has it as its level */
-      headRow.appendChild(cell);
-    });
     var body = calls.element("tbody");
     body.setAttribute("role", "rowgroup");
-    table.append(head, body);
+    table.append(rows.headOf(columns), body);
     box.append(tools, table);
 
-    function foldRow(node) {
-      var row = calls.element("tr", "calls-row");
-      row.setAttribute("role", "row");
-      row.setAttribute("aria-level", node.depth + 1);
-      row.dataset.at = node.at;
-      row.tabIndex = node.at === active ? 0 : -1;
-      var depth = cellOf(row);
-      depth.hidden = true;
-      depth.textContent = String(node.depth);
-      columns.forEach(function (column, at) {
-        var cell = cellOf(row, column[1]);
-        if (at) { return; }
-        var line = cell.appendChild(calls.element("div", "calls-line"));
-        line.style.setProperty("--depth", node.depth);
-        line.appendChild(calls.element("span", "calls-toggle", ""));
-        var button = calls.element("button", "calls-fold", "… " + folded.size + " callers, each with all of it");
-        button.type = "button";
-        button.tabIndex = -1;
-        line.appendChild(button);
-      });
-      return row;
-    }
+    function depthOf(node) { return node.depth - (hidesRoot ? 1 : 0); }
 
-    function unfold() {
-      folded = new Set();
-      draw(false);
-    }
-
-    function cellOf(row, className) {
-      var cell = row.appendChild(calls.element("td", className || ""));
-      cell.setAttribute("role", "gridcell");
-      return cell;
-    }
-
-    function rowOf(node, place) {
-      var row = calls.element("tr", "calls-row calls-" + node.kind);
-      row.dataset.at = node.at;
-      row.setAttribute("role", "row");
-      row.setAttribute("aria-level", node.depth + (hidesRoot ? 0 : 1));
-      row.setAttribute("aria-posinset", place.at);
-      row.setAttribute("aria-setsize", place.of);
-      if (node.children.length) { row.setAttribute("aria-expanded", String(open.has(node.at))); }
-      if (found.has(node.at)) { row.classList.add("calls-match"); }
-      if (selected === node) { row.setAttribute("aria-selected", "true"); }
-      row.tabIndex = node.at === active ? 0 : -1;
-      var depth = node.depth - (hidesRoot ? 1 : 0);
-      var indent = shownDepth(node);
-      var export_ = cellOf(row);
-      export_.hidden = true;
-      export_.textContent = String(depth);
-      columns.forEach(function (column) {
-        var cell = cellOf(row, column[1]);
-        if (column[2]) { cell.textContent = column[2](node); return; }
-        if (column[1] === "calls-name") { name(cell, node, indent); } else if (column[1] === "calls-links") { linksOf(cell, node, row); } else { shareOf(cell, node); }
-      });
-      return row;
-    }
-
-    function shownDepth(node) {
-      return node.depth - (hidesRoot ? 1 : 0) - (folded.size && node.depth > chain[0].depth ? folded.size - 1 : 0);
-    }
-
-    function name(cell, node, depth) {
-      var line = cell.appendChild(calls.element("div", "calls-line"));
-      line.style.setProperty("--depth", Math.min(depth, DEEPEST));
-      var sign = line.appendChild(calls.element("span", "calls-toggle", ""));
-      sign.setAttribute("aria-hidden", "true");
-      sign.dataset.sign = node.children.length ? (open.has(node.at) ? "▾" : "▸") : "";
-      if (calls.isFrame(node) && node.line > 0) {
-        var link = calls.link(node.label, calls.selecting(node), node.label + "  " + node.place);
-        link.className = "calls-label";
-        link.tabIndex = -1;
-        line.appendChild(link);
-        line.appendChild(document.createTextNode(" "));
-        line.appendChild(calls.element("span", "mono muted calls-place", node.place));
-        if (node.code) {
-          line.appendChild(document.createTextNode(" "));
-          var code = line.appendChild(calls.element("code", "calls-code", node.code));
-          code.title = node.code;
-        }
-      } else {
-        var plain = line.appendChild(calls.element("span", node.kind === "op" ? "mono calls-label" : "calls-label", node.label));
-        plain.title = node.label;
-        if (node.place) { line.append(" ", calls.element("span", "mono muted calls-place", node.place)); }
-      }
-    }
-
-    function linksOf(cell, node, row) {
-      calls.links(data, node).forEach(function (each) {
-        var link = calls.link(each[0], each[1], each[2]);
-        link.tabIndex = row.tabIndex;
-        link.setAttribute("aria-label", each[0] + " of " + node.label);
-        cell.append(link, " ");
-      });
-    }
-
-    function shareOf(cell, node) {
-      var part = data.whole > 0 ? 100 * node.total_ns / data.whole : 0;
-      var holder = cell.appendChild(calls.element("div", "share-cell"));
-      var bar = holder.appendChild(calls.element("span", "share-bar"));
-      bar.style.width = Math.max(0, Math.min(100, part)) + "%";
-      holder.appendChild(calls.element("span", "share-number", calls.share(node.total_ns, data.whole)));
+    function indentOf(node) {
+      return depthOf(node) - (folded.size && node.depth > chain[0].depth ? folded.size - 1 : 0);
     }
 
     /* Visible nodes in order, each with its place among its siblings. */
     function visible() {
-      var rows = [];
+      var shown = [];
       var waiting = hidesRoot ? [] : [{ node: top, at: 1, of: 1 }];
       function children(node) {
         for (var i = node.children.length - 1; i >= 0; i -= 1) { waiting.push({ node: node.children[i], at: i + 1, of: node.children.length }); }
@@ -203,107 +84,142 @@
       if (hidesRoot) { children(top); }
       while (waiting.length) {
         var next = waiting.pop();
-        if (folded.has(next.node.at)) {
-          if (next.node === chain[0]) { rows.push(next); }
-          children(next.node);
-          continue;
-        }
-        rows.push(next);
-        if (open.has(next.node.at)) { children(next.node); }
+        var inside = folded.has(next.node.at);
+        if (!inside || next.node === chain[0]) { shown.push(next); }
+        if (inside || open.has(next.node.at)) { children(next.node); }
       }
-      return rows;
+      return shown;
     }
 
-    function draw(focus) {
-      var rows = visible();
-      if (!rows.some(function (row) { return row.node.at === active; })) { active = rows.length ? rows[0].node.at : 0; }
-      var deepest = rows.reduce(function (most, row) { return Math.max(most, Math.min(shownDepth(row.node), DEEPEST)); }, 1);
+    function draw() {
+      var shown = visible();
+      var position = shown.findIndex(function (each) { return each.node.at === active; });
+      if (position < 0) { position = 0; active = shown.length ? shown[0].node.at : 0; }
+      if (position >= most) { most = position + MOST_ROWS; }
+      var deepest = 1;
+      var made = shown.slice(0, most).map(function (each) {
+        var node = each.node;
+        var state = { level: depthOf(node) + 1, depth: depthOf(node), indent: indentOf(node), at: each.at, of: each.of, open: open.has(node.at),
+          match: found.has(node.at), selected: selected === node, active: node.at === active };
+        deepest = Math.max(deepest, state.indent);
+        if (!folded.has(node.at)) { return rows.rowOf(data, columns, node, state); }
+        var row = rows.standIn(columns, "… " + folded.size + " callers, each with all of it", state);
+        row.dataset.at = node.at;
+        return row;
+      });
+      if (shown.length > most) {
+        var last = rows.standIn(columns, (shown.length - most).toLocaleString("en-US") + " more rows", { level: 1, depth: 0, indent: 0, active: false });
+        last.dataset.rest = "";
+        made.push(last);
+      }
       table.style.setProperty("--indent", Math.max(LEAST_INDENT, Math.min(INDENT, MOST_INDENTED / deepest)) + "px");
-      body.replaceChildren.apply(body, rows.map(function (row) { return folded.has(row.node.at) ? foldRow(row.node) : rowOf(row.node, row); }));
-      if (focus) { show(active, true); }
+      body.replaceChildren.apply(body, made);
     }
 
     function rowAt(at) { return body.querySelector('[data-at="' + at + '"]'); }
 
-    function show(at, focus) {
-      var row = rowAt(at);
+    function show(row, focus) {
       if (!row) { return; }
       if (focus) { row.focus({ preventScroll: true }); }
       row.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
 
-    function activate(at) {
+    /* One row can be reached by Tab, and its links. */
+    function activate(row) {
       var before = rowAt(active);
-      if (before) { tabbable(before, -1); }
-      active = at;
-      var row = rowAt(at);
-      if (row) { tabbable(row, 0); }
-    }
-
-    function tabbable(row, index) {
-      row.tabIndex = index;
-      row.querySelectorAll(".calls-links a").forEach(function (each) { each.tabIndex = index; });
+      [[before, -1], [row, 0]].forEach(function (each) {
+        if (!each[0]) { return; }
+        each[0].tabIndex = each[1];
+        each[0].querySelectorAll(".calls-links a").forEach(function (link) { link.tabIndex = each[1]; });
+      });
+      if (row.dataset.at !== undefined) { active = Number(row.dataset.at); }
     }
 
     function toggle(node, to) {
       if (!node.children.length || open.has(node.at) === to) { return; }
       if (to) { open.add(node.at); } else { open.delete(node.at); }
-      draw(false);
+      draw();
     }
+
+    /* Rows that stand for others show them; the row that is there then, else null. */
+    function opened(row) {
+      var at = row.sectionRowIndex;
+      if (row.dataset.rest !== undefined) { most += MOST_ROWS; } else if (folded.has(Number(row.dataset.at))) { folded = new Set(); } else { return null; }
+      draw();
+      return body.rows[at] || null;
+    }
+
+    function above(node) { return rowAt(folded.has(node.parent) ? chain[0].at : node.parent); }
 
     body.addEventListener("click", function (event) {
       var row = event.target.closest("tr");
-      if (!row) { return; }
-      var node = data.nodes[Number(row.dataset.at)];
-      activate(node.at);
-      if (event.target.closest("a")) { return; }
-      if (folded.has(node.at)) { unfold(); show(node.at, true); return; }
-      toggle(node, !open.has(node.at));
-      show(node.at, true);
+      if (!row || event.target.closest("a")) { return; }
+      var now = opened(row);
+      if (!now) {
+        var node = data.nodes[Number(row.dataset.at)];
+        toggle(node, !open.has(node.at));
+        now = rowAt(node.at);
+      }
+      activate(now);
+      show(now, true);
     });
 
     body.addEventListener("focusin", function (event) {
       var row = event.target.closest("tr");
-      if (row && Number(row.dataset.at) !== active) { activate(Number(row.dataset.at)); }
+      if (row && row.tabIndex !== 0) { activate(row); }
     });
+
+    function moved(key, row) {
+      var node = data.nodes[Number(row.dataset.at)];
+      var all = body.rows;
+      var at = row.sectionRowIndex;
+      if (key === "ArrowDown") { return all[at + 1] || row; }
+      if (key === "ArrowUp") { return all[at - 1] || row; }
+      if (key === "Home") { return all[0]; }
+      if (key === "End") { return all[all.length - 1]; }
+      if (key === "Enter" || key === "ArrowRight") {
+        var now = opened(row);
+        if (now) { return now; }
+      }
+      if (!node) { return row; }
+      if (key === "ArrowRight") {
+        if (!node.children.length || open.has(node.at)) { return node.children.length ? all[at + 1] || row : row; }
+        toggle(node, true);
+      } else if (key === "ArrowLeft") {
+        if (folded.has(node.at) || !open.has(node.at) || !node.children.length) { return above(node) || row; }
+        toggle(node, false);
+      } else if (key === "*") {
+        (node.parent >= 0 ? data.nodes[node.parent].children : [node]).forEach(function (each) { if (each.children.length) { open.add(each.at); } });
+        draw();
+      } else if (key === "Enter") {
+        var link = row.querySelector("a.calls-label");
+        if (link) { link.click(); } else { toggle(node, !open.has(node.at)); }
+      } else { return null; }
+      return rowAt(node.at);
+    }
 
     body.addEventListener("keydown", function (event) {
       if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName !== "TR") { return; }
-      var rows = Array.from(body.rows);
-      var at = rows.indexOf(event.target);
-      var node = data.nodes[Number(event.target.dataset.at)];
-      var to = null;
-      if (folded.has(node.at) && (event.key === "ArrowRight" || event.key === "Enter")) {
-        unfold();
-        to = rowAt(node.at);
-      } else if (event.key === "ArrowDown") { to = rows[at + 1]; }
-      else if (event.key === "ArrowUp") { to = rows[at - 1]; }
-      else if (event.key === "Home") { to = rows[0]; }
-      else if (event.key === "End") { to = rows[rows.length - 1]; }
-      else if (event.key === "ArrowRight") {
-        if (node.children.length && !open.has(node.at)) { toggle(node, true); to = rowAt(node.at); } else if (node.children.length) { to = rows[at + 1]; }
-      } else if (event.key === "ArrowLeft") {
-        if (open.has(node.at) && node.children.length) { toggle(node, false); to = rowAt(node.at); } else { to = rowAt(folded.has(node.parent) ? chain[0].at : node.parent); }
-      } else if (event.key === "*") {
-        (node.parent >= 0 ? data.nodes[node.parent].children : [node]).forEach(function (each) { if (each.children.length) { open.add(each.at); } });
-        draw(false);
-        to = rowAt(node.at);
-      } else if (event.key === "Enter") {
-        var link = event.target.querySelector("a.calls-label");
-        if (link) { link.click(); } else { toggle(node, !open.has(node.at)); to = rowAt(node.at); }
-      } else { return; }
+      var to = moved(event.key, event.target);
+      if (!to) { return; }
       event.preventDefault();
-      if (to) { activate(Number(to.dataset.at)); show(active, true); }
+      activate(to);
+      show(to, true);
     });
+
+    function reveal(node) {
+      var path = calls.path(data, node);
+      if (path.some(function (each) { return each === node && folded.has(each.at); })) { folded = new Set(); }
+      path.slice(0, -1).forEach(function (each) { open.add(each.at); });
+    }
 
     /* What is selected and searched for is in the address. */
     return function () {
       var now = hidesRoot ? null : calls.chosen(data);
-      var moved = now !== selected;
+      var other = now !== selected;
       selected = now;
-      if (moved && now) {
-        if (folded.has(now.at)) { folded = new Set(); }
-        calls.path(data, now).slice(0, -1).forEach(function (each) { open.add(each.at); });
+      if (other && now) {
+        reveal(now);
         active = now.at;
       }
       var text = calls.wanted();
@@ -311,14 +227,18 @@
         searched = text;
         var hits = calls.matches(data, text);
         found = new Set(hits.map(function (node) { return node.at; }));
-        if (hits.some(function (hit) { return folded.has(hit.at); })) { folded = new Set(); }
-        hits.slice(0, 200).forEach(function (hit) { calls.path(data, hit).slice(0, -1).forEach(function (each) { open.add(each.at); }); });
+        hits.slice(0, MOST_OPENED).forEach(reveal);
         status.textContent = text ? hits.length.toLocaleString("en-US") + (hits.length === 1 ? " node matches" : " nodes match") : "";
-        if (hits.length) { draw(false); show(hits[0].at, false); return; }
+        if (hits.length) {
+          active = hits[0].at;
+          draw();
+          show(rowAt(active), false);
+          return;
+        }
       }
       var inside = body.contains(document.activeElement);
-      draw(inside);
-      if (moved && now && !inside) { show(now.at, false); }
+      draw();
+      if (inside || (other && now)) { show(rowAt(active), inside); }
     };
   }
 
