@@ -19,7 +19,7 @@ import numpy as np
 from neuron_explorer.analysis.cells import Cells, Durations, groups
 from neuron_explorer.analysis.collected import Around, Collected
 from neuron_explorer.analysis.data_waits import Waits
-from neuron_explorer.analysis.kept import kept
+from neuron_explorer.analysis.kept import kept, known
 from neuron_explorer.analysis.kinds import COMPILES, LINE
 from neuron_explorer.analysis.mark_rows import NUMBERS, Marks
 from neuron_explorer.trace.top_level import codes_of
@@ -62,6 +62,12 @@ class Scan:
 def main_scan(trace: Trace, between: tuple[int, int] | None = None) -> Scan:
     """The pass that most questions share, made once: by line, operator, module, phase, period and thread."""
     return kept(trace, ("scan", between), lambda: scan(trace, KEYS, between))
+
+
+def known_kinds(trace: Trace) -> frozenset[str] | None:
+    """The kinds of the trace's events where a pass told them already, else None."""
+    found = known(trace, ("scan", None))
+    return None if found is None else frozenset(found.cells.texts["kind"][1])
 
 
 def shape_scan(trace: Trace, between: tuple[int, int] | None = None) -> Scan:
@@ -266,7 +272,7 @@ def _sum(cell: np.ndarray, number: int, values: np.ndarray) -> np.ndarray:
     if float(max(largest, 0)) * len(values) < _EXACT:
         return np.bincount(cell, positive, number).astype(np.int64)
     if float(max(largest, 0)) * len(values) >= float(1 << 62):
-        positive = np.minimum(positive, (1 << 62) // len(values) * 2)  # enough to be refused
+        positive = np.minimum(positive, min((1 << 62) // len(values) * 2, (1 << 63) - 1))  # enough to be refused
     result = np.zeros(number, np.int64)
     np.add.at(result, cell, positive)
     return result
