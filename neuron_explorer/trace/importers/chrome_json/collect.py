@@ -44,6 +44,7 @@ _S, _T, _p, _F = (ord(c) for c in "STpF")
 _FLOWS: Final = (_s, _t, _f)
 _ASYNC: Final = (_b, _n, _e, _S, _T, _p, _F)
 _INSTANTS: Final = (_I, _i, _R)
+_TOGETHER: Final = {letter: group for group in (_FLOWS, _ASYNC, _INSTANTS, (_B, _E)) for letter in group}
 _STEP, _MEMORY, _COUNTER, _RANGE = (CODE[k] for k in ("step", "memory", "counter", "range"))
 _LIMIT: Final = 1 << 62
 
@@ -133,9 +134,9 @@ class _Batches:
         flags = int(np.bitwise_or.reduce(records["flags"]))
         if flags & ~(NO_DURATION | NO_START):
             self._count_flags(records, flags)
-        for letter in present.tolist():
-            part = records if len(present) == 1 else records[phase == letter]
-            self._of_phase(letter, part)
+        # What belongs together is looked at together, in the order of the file.
+        for letters in dict.fromkeys(_TOGETHER.get(letter, (letter,)) for letter in present.tolist()):
+            self._of_phase(letters[0], records[np.isin(phase, letters)] if len(present) > 1 else records)
 
     def finish(self) -> None:
         """What never ended."""
@@ -160,7 +161,7 @@ class _Batches:
         elif letter == _X:
             self._slices(self._timed(records))
         elif letter in (_B, _E):
-            self._slices(self._pairs.add(self._timed(records), letter == _B))
+            self._slices(self._pairs.add(self._timed(records)))
         elif letter in _FLOWS:
             self._flows(self._timed(records))
         elif letter in _ASYNC:

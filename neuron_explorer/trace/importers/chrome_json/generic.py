@@ -27,6 +27,7 @@ def sources(found: Collected) -> dict[str, str]:
     raw = found.header.get(b"file_info")
     try:
         info: Any = json.loads(raw) if raw else None
+        info = json.loads(info) if isinstance(info, str) else info
     except (ValueError, RecursionError):
         return {}
     files = info.get("files") if isinstance(info, dict) else None

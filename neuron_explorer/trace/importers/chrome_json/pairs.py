@@ -71,25 +71,8 @@ class _Open:
 class Pairs(_Open):
     """``B`` and ``E``: one stack for each thread, in the order of the file."""
 
-    def __init__(self, texts: Texts, losses: Losses) -> None:
-        super().__init__(texts, losses)
-        self._waiting: list[np.ndarray] = []
-
-    def add(self, records: np.ndarray, begins: bool) -> np.ndarray:
-        """The slices that ended. Called with all begins of a stretch of the file, then with its ends."""
-        if begins:
-            self._waiting.append(records)
-            return records[:0]
-        both = np.concatenate([*self._waiting, records])
-        self._waiting = []
-        return self._match(both[np.argsort(both["offset"], kind="stable")])
-
-    def rest(self) -> np.ndarray:
-        ended = self._match(np.concatenate(self._waiting)) if self._waiting else _array([])
-        self._waiting = []
-        return np.concatenate([ended, super().rest()])
-
-    def _match(self, records: np.ndarray) -> np.ndarray:
+    def add(self, records: np.ndarray) -> np.ndarray:
+        """The slices that ended."""
         ended = []
         begin = ord("B")
         for record in records:
@@ -107,7 +90,7 @@ class AsyncPairs(_Open):
     def add(self, records: np.ndarray) -> np.ndarray:
         """The slices that ended, and instants."""
         done = []
-        for record in np.sort(records, order=["offset"]) if len(records) else records:
+        for record in records:
             phase = int(record["phase"])
             key = int(record["category"]), int(record["id"]), int(record["pid"]) if not record["id"] else -1
             if phase in _BEGINS:
