@@ -138,6 +138,7 @@ def _texts(table: pa.Table, name: str) -> Texts:
 class _Amounts:
     bytes: np.ndarray
     late: np.ndarray
+    told: np.ndarray
     allocated: np.ndarray
     reserved: np.ndarray
 
@@ -149,7 +150,8 @@ def _amounts(detail: Texts) -> tuple[_Amounts, np.ndarray]:
     late = np.array([d.get("late") is True for d in parsed] + [False])
     usable = np.array([any(_fits(d.get(n)) for n in ("bytes", "allocated")) for d in parsed] + [False])
     at = detail.codes
-    return _Amounts(columns[0][at], late[at], columns[1][at], columns[2][at]), ~usable[at]
+    told = np.array([_fits(d.get("allocated")) for d in parsed] + [False])
+    return _Amounts(columns[0][at], late[at], told[at], columns[1][at], columns[2][at]), ~usable[at]
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -213,7 +215,9 @@ def _paired(
         "roles": [roles, np.zeros(len(strays), np.int64)],
         "late": [late, np.zeros(len(strays), bool)],
     }
-    levels = np.flatnonzero(of("level"))
+    # An imported trace has the totals in the rows themselves; those of the host count from the start only.
+    host = np.array([o.device == "cpu" for o in owners] + [False])
+    levels = np.flatnonzero(of("level") | (amounts.told & ~host[rows.owner] & (birth | release)))
     told = {
         o: np.stack([mine, amounts.allocated[mine], amounts.reserved[mine]], axis=1)
         for o in range(len(owners))

@@ -66,6 +66,8 @@
     }
     return n.toLocaleString("en-US", { maximumSignificantDigits: 4 });
   };
+  /** A value with the unit of its counter: "29.9 MB". */
+  nx.amount = (n, unit) => (unit ? nx.value(n).replace(/( [TGMk])?$/, (sign) => (sign || " ") + unit) : nx.value(n));
   nx.plural = (n, word, many) => nx.count(n) + " " + (Number(n) === 1 ? word : many || word + "s");
 
   /** Tick step (1, 2 or 5 times a power of ten ns) for about `target` ns between ticks. */

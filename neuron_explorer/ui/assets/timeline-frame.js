@@ -138,9 +138,9 @@
       const name = lane ? lane.name : series.name;
       const pin = () => el("button", { type: "button", class: "tl-pin", tabindex: "-1", "aria-pressed": String(pinned), title: pinned ? "Unpin" : "Pin to the top", "aria-label": `${pinned ? "Unpin" : "Pin to the top:"} ${name}`, onclick: () => app.pinLane(key, name) }, nx.pinIcon());
       if (series) {
-        const { n, low, high, process } = series;
-        if (pinned || (y > -40 && y < view.height)) list.push(el("div", { class: "tl-label tl-label-series", "data-lane": key, style: `top:${y}px`, title: `${name} · ${nx.plural(n, "sample")}, ${nx.value(low)} to ${nx.value(high)}${process > 0 ? ` · process ${process}` : ""}` },
-          el("span", { class: "tl-label-name" }, name), el("span", { class: "tl-label-max" }, `max ${nx.value(high)}${view.severalRanks ? ` · rank ${series.rank}` : ""}`), pin()));
+        const { n, unit, low, high, process } = series;
+        if (pinned || (y > -40 && y < view.height)) list.push(el("div", { class: "tl-label tl-label-series", "data-lane": key, style: `top:${y}px`, title: `${name} · ${nx.plural(n, "sample")}, ${nx.amount(low, unit)} to ${nx.amount(high, unit)}${process > 0 ? ` · process ${process}` : ""}` },
+          el("span", { class: "tl-label-name" }, name), el("span", { class: "tl-label-max" }, `max ${nx.amount(high, unit)}${view.severalRanks ? ` · rank ${series.rank}` : ""}`), pin()));
         continue;
       }
       const height = Math.max(18, label.rows * nx.geometry.ROW);

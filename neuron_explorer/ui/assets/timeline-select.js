@@ -45,7 +45,7 @@
       this.tip.hidden = !entry && !counter;
       if (counter) {
         const value = this.counters.valueAt(counter.series, this.view.time(at.x), this.view, this.tilesNow);
-        this.tip.replaceChildren(el("div", { class: "tl-tip-name" }, value === null ? "no sample yet" : nx.value(value)), el("div", { class: "tl-tip-more" }, this.meta.series[counter.series].name));
+        this.tip.replaceChildren(el("div", { class: "tl-tip-name" }, value === null ? "no sample yet" : nx.amount(value, this.meta.series[counter.series].unit)), el("div", { class: "tl-tip-more" }, this.meta.series[counter.series].name));
         this.placeTip(at);
       }
       if (!entry) return;

@@ -80,11 +80,13 @@ class _Build:
     """One build: what the passes find, and the files they write."""
 
     def __init__(self, path: Path, metadata: dict[str, Any], folder: Path, tell: Progress) -> None:
+        from neuron_explorer.ui.timeline.allocated import AllocatedScan
         from neuron_explorer.ui.timeline.counters import CounterScan
 
         self._path, self._metadata, self._folder, self._tell = path, metadata, folder, tell
         self._keys = Keys()
         self._counters = CounterScan()
+        self._allocated = AllocatedScan(_processes(metadata))
         self._end = self._file_rows = self._out_of_range = self._out_of_bounds = 0
         self._unended = 0
         self._length = 0
@@ -143,7 +145,7 @@ class _Build:
         hidden = np.zeros(len(places.lanes) + 1, np.int64)
         first = 0
         with open(self._folder / "r_line.bin", "wb") as lines, open(self._folder / "r_module.bin", "wb") as modules:
-            for found, row in batches(self._path, READ, lambda batch, _: found_in(batch, places)):
+            for found, row in batches(self._path, _columns(self._metadata), lambda batch, _: found_in(batch, places)):
                 self._take(found, first, scatter)
                 lines.write(self._keys.of_rows("line", found.lines, found.coloured).data)
                 modules.write(self._keys.of_rows("module", found.modules, found.coloured).data)
@@ -163,6 +165,9 @@ class _Build:
         self._out_of_bounds += found.out_of_bounds
         self._unended += int((found.end == NEVER_ENDED).sum())
         self._end = max(self._end, found.end_of_all)
+        if found.memory is not None:
+            self._allocated.add(found.memory)
+            self._end = max(self._end, int(found.memory.start.max()) + 1)
         if found.counters is not None:
             self._counters.add(*found.counters)
             self._end = max(self._end, int(found.counters[2].max()) + 1)
@@ -278,6 +283,7 @@ class _Build:
     def _series(self) -> dict[str, Any]:
         from neuron_explorer.ui.timeline.lanes import lane_table
 
+        self._allocated.finish(self._counters)
         series = self._counters.write(self._folder)
         present = {each["lane"]: each["n"] for each in series}
         lanes = {lane["lane"]: lane for lane in lane_table(self._metadata, present)}
@@ -286,6 +292,20 @@ class _Build:
             "samples": sum(each["n"] for each in series),
             "samples_dropped": self._counters.dropped,
         }
+
+
+def _columns(metadata: dict[str, Any]) -> tuple[str, ...]:
+    """What to read: the devices only where memory was recorded."""
+    counts = metadata.get("counts")
+    kinds = counts.get("by_kind") if isinstance(counts, dict) else None
+    return READ if isinstance(kinds, dict) and not kinds.get("memory") else (*READ, "device")
+
+
+def _processes(metadata: dict[str, Any]) -> dict[int, tuple[Any, Any]]:
+    """Rank and process of each lane that the metadata describes."""
+    table = metadata.get("lanes")
+    lanes = [lane for lane in table if isinstance(lane, dict)] if isinstance(table, list) else []
+    return {x["lane"]: (x.get("rank"), x.get("process")) for x in lanes if isinstance(x.get("lane"), int)}
 
 
 def _density(start: np.ndarray, cat: np.ndarray, end: int) -> np.ndarray:

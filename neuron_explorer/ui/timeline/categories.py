@@ -64,8 +64,8 @@ _BY_KIND = {
     "memory": "memory",
     "warning": "warning",
 }
-NOT_DRAWN: Final = frozenset({"frame", "source", "link", "counter"})
-"""Kinds that are no slices: tables, relations, and samples."""
+NOT_DRAWN: Final = frozenset({"frame", "source", "link", "counter", "memory"})
+"""Kinds that are no slices: tables, relations, samples, and what is drawn as a counter."""
 
 
 def category_of(kind: str, phase: str | None) -> int:

@@ -22,6 +22,7 @@ class CounterScan:
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
     samples: int = 0
     dropped: int = 0
+    units: dict[tuple[int, str], str] = field(default_factory=dict)
 
     def add(self, lane: np.ndarray, names: list[str], start: np.ndarray, details: list[str]) -> None:
         """Samples of one batch; ``details`` holds a JSON object with ``value`` each."""
@@ -39,6 +40,18 @@ class CounterScan:
         self.samples += len(keep)
         self.parts.append((numbers[keep], start[keep], values[keep]))
 
+    def add_series(self, lane: int, name: str, start: np.ndarray, values: np.ndarray, unit: str) -> None:
+        """Samples of one series that are known already, in ``unit``; times that ascend."""
+        if (lane, name) not in self.series and len(self.series) >= MAX_SERIES:
+            self.dropped += len(start)
+            return
+        number = self.series.setdefault((lane, name), len(self.series))
+        self.units[lane, name] = unit
+        kept = min(len(start), max(0, MAX_SAMPLES - self.samples))
+        self.dropped += len(start) - kept
+        self.samples += kept
+        self.parts.append((np.full(kept, number), start[:kept], values[:kept].astype(np.float64)))
+
     def write(self, folder: Path) -> list[dict[str, Any]]:
         """Write ``c_time.bin`` and ``c_value.bin``; returns the table of series, in order of lane and name."""
         empty = np.zeros(0)
@@ -53,8 +66,9 @@ class CounterScan:
                     continue
                 time_file.write(times[mine].astype("<i8").tobytes())
                 value_file.write(values[mine].astype("<f8").tobytes())
-                table.append({"lane": lane, "name": name, "offset": offset, "n": len(mine),
-                              "low": float(values[mine].min()), "high": float(values[mine].max())})  # fmt: skip
+                table.append({"lane": lane, "name": name, "unit": self.units.get((lane, name), ""), "offset": offset,
+                              "n": len(mine), "low": float(values[mine].min()),
+                              "high": float(values[mine].max())})  # fmt: skip
                 offset += len(mine)
         return table
 

@@ -131,7 +131,7 @@ def meta(timelines: Timelines, trace_id: str) -> dict[str, Any]:
         "minimap": {str(i): index.minimap[i].tolist() for i in used},
         "annotations": index.annotation_tracks,
         "annotation": CATEGORY["host"],
-        "series": [{k: s[k] for k in ("name", "n", "low", "high", "process", "rank")} for s in index.series],
+        "series": [{k: s[k] for k in ("name", "unit", "n", "low", "high", "process", "rank")} for s in index.series],
         "unended": info["unended"],
         "out_of_range": info["out_of_range"],
         "not_drawn": info["not_drawn"],

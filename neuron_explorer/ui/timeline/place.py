@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-FORMAT_VERSION: Final = 4
+FORMAT_VERSION: Final = 5
 """Raised when the files of an index change their meaning; other versions are rebuilt."""
 
 MINIMAP_BINS: Final = 1024

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from neuron_explorer.ui.timeline.allocated import Moves, moves_of
 from neuron_explorer.ui.timeline.categories import NOT_DRAWN, OPEN_FLAG, category_of
 from neuron_explorer.ui.timeline.reading import distinct, integers, text_codes
 
@@ -128,6 +129,7 @@ class Found:
     out_of_bounds: int
     end_of_all: int
     counters: tuple[np.ndarray, list[str], np.ndarray, list[str]] | None
+    memory: Moves | None
 
 
 def found_in(batch: Any, places: Places) -> Found:
@@ -158,7 +160,7 @@ def found_in(batch: Any, places: Places) -> Found:
         events, hidden,
         int((drawn & ~possible).sum()), int((drawn & possible & ~shallow).sum()) + int(hidden[-1]),
         max(int(last.max()), int(first.max()) + 1) if len(first) else 0,
-        _counters(batch, kind, kinds, start),
+        _counters(batch, kind, kinds, start), moves_of(batch, kind, kinds, start, MAX_TIME),
     )  # fmt: skip
 
 

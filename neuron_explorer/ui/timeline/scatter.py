@@ -80,7 +80,7 @@ class Scatter:
     def flush(self) -> None:
         """Write what waits."""
         parts, self._parts, self._waiting = self._parts, [], 0
-        if not parts:
+        if not any(len(place) for place, _ in parts):  # of a trace that holds only counters
             return
         place = np.concatenate([p for p, _ in parts])
         order = np.argsort(place, kind="stable")  # a radix sort: place is uint16
