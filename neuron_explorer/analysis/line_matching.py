@@ -38,7 +38,7 @@ class Matched:
 
 
 def match_lines(before: str, after: str) -> dict[int, Matched]:
-    """The lines of ``after`` by those of ``before`` (1-based). Lines without a partner, and empty ones, are left out."""
+    """The lines of ``after`` by those of ``before`` (1-based), without those that have no partner or are empty."""
     old, new = _Text(before), _Text(after)
     found: dict[int, Matched] = {}
     pairs, gone, come = _by_name(old.functions, new.functions)
