@@ -51,8 +51,8 @@ CHOICES = (
 def test_the_figures_follow_the_filters(trace, search, self_ns):
     lines = overview.data(trace, search).lines
     assert lines.self_ns == self_ns
-    assert bottlenecks.data(trace, search).table.self_ns == self_ns
-    assert bottlenecks.data(trace, {**search, "by": "op"}).table.self_ns == self_ns
+    assert bottlenecks.data(trace, search).content.self_ns == self_ns
+    assert bottlenecks.data(trace, {**search, "by": "op"}).content.self_ns == self_ns
     shown = source.data(trace, search)
     assert sum(row.self_ns for row in shown.files) == self_ns - (50 if search.get("process") == "99" else 0)
     breakdown = overview.data(trace, search).breakdown

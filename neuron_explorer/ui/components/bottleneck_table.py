@@ -110,7 +110,10 @@ def table_view(
     }  # fmt: skip
     columns = {
         "line": [
-            g.link_column("place", "href", "line", width=140, pinned="left", tooltipField="file"),
+            g.link_column(
+                "place", "href", "line", pinned="left", tooltipField="file",
+                width=g.place_width(place(row.file, row.line) for row in rows if row.file),
+            ),
             g.text_column("code", "code", flex=1, minWidth=240),
             *costs, median, module, phase, g.text_column("function", "function", width=140), show,
         ],

@@ -30,9 +30,7 @@ def filter_bar(page: Page, trace_id: str, reading: Reading, search: Mapping[str,
     chosen = reading.chosen.in_address()
     if not page.filters and not page.unfiltered and not chosen and not reading.wrong:
         return []
-    offered = _offered(reading.choices, reading.chosen)
-    if page.whole_run and "period" in offered:
-        offered["period"] = [("all" if chosen.get("period") == "all" else "", "Whole run")]  # steady leaves nothing out
+    offered = _offered(reading.choices, reading.chosen, page.whole_run)
     items: list[Any] = []
     for key in KEYS:
         if key in page.filters and key in offered:
@@ -51,10 +49,15 @@ def filter_bar(page: Page, trace_id: str, reading: Reading, search: Mapping[str,
     return items
 
 
-def _offered(choices: Choices, chosen: Filter) -> dict[str, list[Choice]]:
-    """What there is to choose: only where there is more than one."""
+def _offered(choices: Choices, chosen: Filter, whole_run: bool) -> dict[str, list[Choice]]:
+    """What there is to choose: only where there is more than one.
+
+    ``whole_run``: without a choice the page is about all steps and all processes.
+    """
     found: dict[str, list[Choice]] = {}
-    if choices.steps:
+    if choices.steps and whole_run:
+        found["period"] = [("all" if chosen.period == "all" else "", "Whole run")]
+    elif choices.steps:
         usual = [("", "Steady")] if choices.steady else []
         found["period"] = [*usual, ("all" if usual else "", "Whole run")]
     phases = [phase for phase in choices.phases if phase not in chosen.phases] + list(chosen.phases)
@@ -66,9 +69,9 @@ def _offered(choices: Choices, chosen: Filter) -> dict[str, list[Choice]]:
     if len(choices.devices) > 1:
         found["device"] = [("", "All"), *((device, plain(device, 40)) for device in choices.devices)]
     if len(choices.processes) > max(len(choices.ranks), 1):
-        others = [(pid, name) for pid, name in choices.processes if name != "main" or pid == chosen.process]
+        others = [(p, name) for p, name in choices.processes if whole_run or name != "main" or p == chosen.process]
         named = ((str(pid), f"{plain(name, 30)} {pid}".strip()) for pid, name in others)
-        found["process"] = [("", "Main"), *named]
+        found["process"] = [("", "All" if whole_run else "Main"), *named]
     return found
 
 

@@ -39,6 +39,12 @@ def link_column(field: str, href: str, title: str, **extra: Any) -> dict[str, An
     }  # fmt: skip
 
 
+def place_width(places: Iterable[str]) -> int:
+    """Width of a column of lines, in px: the number at the end of a place is what tells lines apart."""
+    longest = max((len(text) for text in places), default=0)
+    return max(140, min(250, round(7.3 * longest) + 24))
+
+
 def number_column(field: str, title: str, digits: int = 0, tip: str = "", **extra: Any) -> dict[str, Any]:
     """A number with a fixed number of digits, right-aligned."""
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -272,9 +273,10 @@ def _line(record: dict[str, Any], trace_id: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _line_columns() -> list[dict[str, Any]]:
+def _line_columns(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    width = g.place_width(place(*_place_of(record)) for record in records)
     return [
-        g.link_column("line", "href", "line", width=150, pinned="left"),
+        g.link_column("line", "href", "line", width=width, pinned="left"),
         g.text_column("function", "function", flex=1, minWidth=130),
     ]
 
@@ -283,7 +285,7 @@ def _holders(d: MemoryData, trace_id: str) -> html.Section:
     rows = sorted(d.lines, key=lambda r: -r["bytes"])[:MOST_LINES]
     size, unit = _scaled([r["bytes"] for r in rows])
     columns = [
-        *_line_columns(),
+        *_line_columns(rows),
         g.text_column("category", "mostly", width=140, cellClass=""),
         g.text_column("operator", "operator", width=170, headerTooltip="That allocated the largest block"),
         g.number_column("bytes", unit, _digits(unit), "Bytes allocated there and alive at that moment", width=96),
@@ -345,7 +347,7 @@ def _allocations(d: MemoryData, trace_id: str) -> html.Section:
     lives = sorted(r["life_ns"] for r in rows if r.get("life_ns"))
     life, life_unit = q.duration_unit(lives[len(lives) // 2] if lives else 1)
     columns = [
-        *_line_columns(),
+        *_line_columns(rows),
         g.number_column("allocated", unit, _digits(unit), "Bytes of all its allocations, also released ones",
                         width=96),
         g.number_column("allocations", "allocations", 0, "How many", width=100),

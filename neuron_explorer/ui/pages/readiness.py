@@ -200,7 +200,7 @@ def _fallbacks(report: Readiness, trace_id: str) -> html.Section:
     shown = rows[:MOST_ROWS]
     most = max(o.duration_ns for o in shown)
     a_step = " a step" if report.steady_steps else ""
-    heads = (("operator", "nowrap"), ("lines", "nowrap"), (f"calls{a_step}", "num"), ("in all", "num"),
+    heads = (("operator", "nowrap"), ("lines", ""), (f"calls{a_step}", "num"), ("in all", "num"),
              ("host time, in all", "num bar-column"), ("to host", "num"), ("to device", "num"),
              ("shapes", "shapes-column"))  # fmt: skip
     body = [

@@ -141,6 +141,8 @@ def _table(d: RooflineData, trace_id: str) -> html.Section:
         ]
     sizes = (size, host_size, flops_size, bytes_size)
     filled = [_row(b, trace_id, sizes) for b in rows]
+    if d.by == "line":
+        first[0]["width"] = g.place_width(row["what"] for row in filled)
     selection = d.found.selection
     left = len(d.rows) - len(rows)
     notes = [f"Sums over {q.plural(selection.steps, 'step') if selection.steps else 'the run'}. "]
