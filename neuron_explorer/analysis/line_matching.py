@@ -10,6 +10,7 @@ left unmatched: a wrong match is worse than none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -25,6 +26,8 @@ MOST_REPLACED: Final = 200
 MOST_FUNCTIONS: Final = 200
 SHORTEST_MOVED: Final = 8
 """Characters from which a line says enough to be found again elsewhere."""
+
+_KEYWORD: Final = re.compile(r"(?:return|yield|raise|assert|if|elif|while|for|with|del|await|import|from) ")
 
 KINDS: Final = ("same", "edited", "renamed", "moved")
 
@@ -112,7 +115,13 @@ def _alike(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def resemblance(one: str, two: str) -> float:
-    """``difflib``'s ratio, the same in both directions; 0 where the lengths alone rule out ``EDITED``."""
+    """``difflib``'s ratio, the same in both directions; 0 where the lengths alone rule out ``EDITED``.
+
+    A keyword that both begin with (``return``) says nothing about whether they are one line.
+    """
+    keyword = _KEYWORD.match(one)
+    if keyword and two.startswith(keyword[0]):
+        one, two = one[keyword.end() :], two[keyword.end() :]
     shorter, longer = sorted((len(one), len(two)))
     if longer == 0 or 2 * shorter / (shorter + longer) < EDITED:
         return 0.0
