@@ -193,7 +193,7 @@ def test_lanes_by_device_and_a_launch_with_its_execution(browser, tmp_path):
         page.until("app.details && app.details.kind === 'device'")
         assert drawn > 200
         page.page.locator(".tl-scroll").evaluate("(node) => node.scrollTo(0, node.scrollHeight)")
-        page.until("app.counters.tiles.size === 2")
+        page.until("app.counters.tiles.map.size === 2")
         page.page.locator(".tl-stage").focus()
         page.page.keyboard.press("r")
         page.page.locator(".tl-panel h3", has_text="Device: 300 ns in 1 event on 1 stream").wait_for()
