@@ -91,7 +91,7 @@ def _dominant(look: Look) -> Checked:
     gain, gain_ns = gains(rule, look, top.self_ns)
     finding = Finding(
         rule.key, rule.level, f"One line takes {q.share(top.share)} {look.of}",
-        f"{look.amount(top.self_ns)} in {q.per_step(launches)} launches" + (f": {top.code}" if top.code else ""),
+        f"{look.amount(top.self_ns)} in {q.per_step(launches)} launch{'' if launches == 1 else 'es'}" + (f": {top.code}" if top.code else ""),
         gain, gain_ns, "Open the line: its operators, shapes and source say what it does.", top.share, top.file,
         top.line, report="lines",
     )  # fmt: skip
