@@ -93,6 +93,18 @@ static int redirect_library(dl_phdr_info* library, size_t, void* argument) {
   return 0;
 }
 
+static int read_additions(dl_phdr_info* library, size_t, void* number) {
+  *static_cast<unsigned long long*>(number) = library->dlpi_adds;
+  return 1;
+}
+
+// How many libraries were loaded so far, those that are gone included.
+static unsigned long long libraries_loaded() {
+  unsigned long long number = 0;
+  ::dl_iterate_phdr(read_additions, &number);
+  return number;
+}
+
 // Makes every library that calls `symbol` call `to` where it called `from`; returns how many entries changed.
 static int redirect_imports(const char* symbol, void* from, void* to) {
   Redirection r{symbol, from, to, 0};

@@ -112,7 +112,7 @@ static void place_of(Session* s, ThreadState* t, const Open* parent, bool wait, 
     *stack = parent->stack;
     *module = parent->module;
   }
-  if (!s->options.stacks || t->in_python) return;
+  if (!s->options.stacks || t->in_python || t->compiling) return;
   PyThreadState* python = t->python != nullptr ? t->python : PyGILState_GetThisThreadState();
   RawFrame* f = python == nullptr ? nullptr : innermost(python);
   if (f == nullptr) return;
@@ -303,8 +303,11 @@ static void report(void* address, int64_t bytes, size_t total, size_t reserved, 
 
 constexpr const char* kReport = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
 
+static unsigned long long g_libraries = 0;  // loaded when it was last looked
+
 // Libraries that report and were loaded by now; those that come later are heard from the next call on.
 static int hear_devices() {
+  g_libraries = libraries_loaded();
   return redirect_imports(kReport, reinterpret_cast<void*>(&c10::reportMemoryUsageToProfiler), reinterpret_cast<void*>(&report));
 }
 

@@ -271,7 +271,8 @@ static PyObject* py_note(PyObject*, PyObject* args) {
 // {"cpu": whether the CPU's allocator is heard, "libraries": entries that were redirected just now}
 static PyObject* py_hear(PyObject*, PyObject*) {
   if (g_blocks.load() == nullptr) Py_RETURN_NONE;
-  return Py_BuildValue("{s:O,s:i}", "cpu", g_wrapped_cpu ? Py_True : Py_False, "libraries", hear_devices());
+  int changed = libraries_loaded() == g_libraries ? 0 : hear_devices();
+  return Py_BuildValue("{s:O,s:i}", "cpu", g_wrapped_cpu ? Py_True : Py_False, "libraries", changed);
 }
 
 static PyObject* py_now(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(now_ns()); }
