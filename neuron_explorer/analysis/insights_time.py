@@ -88,10 +88,11 @@ def _dominant(look: Look) -> Checked:
     if not rule.passed(top.share) or len(rows) < 2:
         return Checked(rule, top.share)
     launches = top.launches_per_step if look.breakdown.steps else top.launches
+    called = "launch" if launches == 1 else "launches"
     gain, gain_ns = gains(rule, look, top.self_ns)
     finding = Finding(
         rule.key, rule.level, f"One line takes {q.share(top.share)} {look.of}",
-        f"{look.amount(top.self_ns)} in {q.per_step(launches)} launch{'' if launches == 1 else 'es'}" + (f": {top.code}" if top.code else ""),
+        f"{look.amount(top.self_ns)} in {q.per_step(launches)} {called}" + (f": {top.code}" if top.code else ""),
         gain, gain_ns, "Open the line: its operators, shapes and source say what it does.", top.share, top.file,
         top.line, report="lines",
     )  # fmt: skip
