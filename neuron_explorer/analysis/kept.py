@@ -31,3 +31,9 @@ def kept(trace: Trace, key: Hashable, make: Callable[[], T]) -> T:
             return answer
         found: T = known[key]
         return found
+
+
+def known(trace: Trace, key: Hashable) -> Any:
+    """The answer under ``key`` where it is there already, else None."""
+    with _lock:
+        return _answers.get(trace, {}).get(key)
