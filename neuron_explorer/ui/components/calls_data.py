@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LIMIT: Final = 2_000
 _CODE: Final = 160
+_LONGEST: Final = 2_000
+"""Characters of a name or file in an address; what is longer leads nowhere."""
 _NUMBERS: Final = ("parent", "self_ns", "total_ns", "backward_ns", "launches", "calls", "line")
 
 
@@ -46,8 +48,8 @@ def payload(tree: Tree, trace: Trace, trace_id: str, whole_ns: int) -> dict[str,
     tells = any(node.user for node in tree.nodes)
     columns["kind"] = [texts.number(_kind(node, tells)) for node in tree.nodes]
     columns["label"] = [texts.number(label(node)) for node in tree.nodes]
-    columns["name"] = [texts.number(node.name if node.kind in (FRAME, OP) else "") for node in tree.nodes]
-    columns["file"] = [texts.number(node.file) for node in tree.nodes]
+    columns["name"] = [texts.number(node.name[:_LONGEST] if node.kind in (FRAME, OP) else "") for node in tree.nodes]
+    columns["file"] = [texts.number(node.file[:_LONGEST]) for node in tree.nodes]
     columns["place"] = [texts.number(_place(node)) for node in tree.nodes]
     columns["code"] = [texts.number(_line(node, tree.level, code)) for node in tree.nodes]
     return {
