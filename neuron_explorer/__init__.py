@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from neuron_explorer.comparing.comparison import Comparison
     from neuron_explorer.trace.schedule import Schedule
     from neuron_explorer.trace.session import Profile
     from neuron_explorer.trace.store import Trace
@@ -37,6 +38,7 @@ __all__ = [
     "RecompileWarning",
     "__version__",
     "annotate",
+    "compare",
     "load",
     "profile",
     "schedule",
@@ -153,6 +155,34 @@ def annotate(name: str) -> Any:
     except ImportError:
         return _Unrecorded()
     return record_function(name)
+
+
+def compare(
+    before: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    after: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    interleaved: bool = False,
+) -> Comparison:
+    """Compare two runs, or two sets of repeated runs, of a program.
+
+    Args:
+        before: A trace, a directory of repeated runs, or a list of them.
+        after: The same, of what is compared with it.
+        interleaved: The runs of both sides took turns on one machine; without that a slower time is at
+            most suspicious.
+
+    Raises:
+        BadTraceError: one of them cannot be read.
+    """
+    from pathlib import Path
+
+    from neuron_explorer.comparing.comparison import comparison
+    from neuron_explorer.comparing.sides import runs_of
+
+    def paths(given: Any) -> list[Path]:
+        return [Path(p) for p in (given if isinstance(given, list | tuple) else [given])]
+
+    return comparison(runs_of(paths(before)), runs_of(paths(after)), interleaved=interleaved)
 
 
 def load(path: str | os.PathLike[str]) -> Trace:

@@ -13,6 +13,7 @@ import typer
 
 from neuron_explorer.cli.baseline import baseline
 from neuron_explorer.cli.check import check
+from neuron_explorer.cli.compare import compare
 from neuron_explorer.cli.demo import demo
 from neuron_explorer.cli.export import export
 from neuron_explorer.cli.handover import Handover
@@ -39,6 +40,7 @@ app.command(cls=RecordCommand)(record)
 app.command()(info)
 app.command()(summary)
 app.command()(report)
+app.command()(compare)
 app.command()(baseline)
 app.command()(check)
 app.command()(readiness)

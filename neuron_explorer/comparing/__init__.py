@@ -1,0 +1,1 @@
+"""Two traces, or two sets of repeated runs, side by side."""
