@@ -81,6 +81,6 @@ def categorised(found: Blocks) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _between(positions: np.ndarray, found: Blocks) -> np.ndarray:
-    """Blocks during whose life one of the ascending ``positions`` lies."""
+    """Blocks during whose life one of the ascending ``positions`` lies; their release is the end of it."""
     first = np.searchsorted(positions, found.born, "right")
-    return first < np.searchsorted(positions, found.died, "left")
+    return first < np.searchsorted(positions, found.died, "right")
