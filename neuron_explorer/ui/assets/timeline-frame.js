@@ -87,6 +87,12 @@
     }
   };
 
+  /** A name and what it ends with in brackets: the start gives way first, the end tells counters apart. */
+  function ends(name) {
+    const at = name.endsWith(")") ? name.lastIndexOf("(") : -1;
+    return at > 0 ? [el("span", {}, name.slice(0, at)), el("span", {}, name.slice(at))] : [el("span", {}, name)];
+  }
+
   function rank(key) {
     const at = STACK.indexOf(key);
     return at < 0 ? STACK.length : at;
@@ -140,7 +146,7 @@
       if (series) {
         const { n, unit, low, high, process } = series;
         if (pinned || (y > -40 && y < view.height)) list.push(el("div", { class: "tl-label tl-label-series", "data-lane": key, style: `top:${y}px`, title: `${name} · ${nx.plural(n, "sample")}, ${nx.amount(low, unit)} to ${nx.amount(high, unit)}${process > 0 ? ` · process ${process}` : ""}` },
-          el("span", { class: "tl-label-name" }, name), el("span", { class: "tl-label-max" }, `max ${nx.amount(high, unit)}${view.severalRanks ? ` · rank ${series.rank}` : ""}`), pin()));
+          el("span", { class: "tl-label-name tl-label-ends" }, ...ends(name)), el("span", { class: "tl-label-max" }, `max ${nx.amount(high, unit)}${view.severalRanks ? ` · rank ${series.rank}` : ""}`), pin()));
         continue;
       }
       const height = Math.max(18, label.rows * nx.geometry.ROW);

@@ -12,6 +12,7 @@ from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.hardware_bound import Bound, HardwareBound
 from neuron_explorer.analysis.plain import plain, short_file
 from neuron_explorer.analysis.render_answer import shown
+from neuron_explorer.ui.components.cost_table import REASONS
 from neuron_explorer.ui.components.exports import exportable_chart
 from neuron_explorer.ui.components.links import line_url, timeline_url
 
@@ -103,7 +104,7 @@ def label_of(bound: Bound) -> str:
     """A row's name."""
     if bound.file:
         return f"{plain(short_file(bound.file), 60)}:{bound.line}"
-    return plain(bound.name, 80) or "no line"
+    return REASONS.get(bound.name, plain(bound.name, 80)) or "no line"
 
 
 def _link(bound: Bound, trace_id: str) -> str:

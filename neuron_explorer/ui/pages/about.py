@@ -146,6 +146,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
                             ],
                         ),
                         note("Not observed means that the recording could not look, not that there was none."),
+                        extra="seen-card",
                     ),
                     html.Div(
                         [
