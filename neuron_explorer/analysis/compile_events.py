@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis.plain import plain
+from neuron_explorer.analysis.scan import known_kinds
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -173,7 +174,11 @@ def compile_events(trace: Trace) -> CompileEvents:
     """Read them. One query, whatever the trace holds."""
     rows: dict[str, list[Row]] = {}
     truncated = False
+    present = known_kinds(trace)
     for kind in _KINDS:
+        if present is not None and kind not in present:
+            rows[kind] = []
+            continue
         # The rows of phases are the many; they are summed by SQL where they are asked for.
         phases = f" AND NOT {IS_PHASE}" if kind == "compile" else ""
         which = "name IN ('recompile_limit', 'recompiles_dropped')" if kind == "warning" else "TRUE"
