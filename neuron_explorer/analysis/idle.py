@@ -13,7 +13,7 @@ from neuron_explorer.analysis import intervals as iv
 from neuron_explorer.analysis.breakdown import LONG_GAP_NS, Layer, layers_of
 from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.intervals import Intervals
-from neuron_explorer.analysis.places_at import Marks, launched_from, marks, place_names
+from neuron_explorer.analysis.places_at import Marks, launched_from, marks, marks_by, place_names
 from neuron_explorer.analysis.scope import Scope, scopes
 from neuron_explorer.analysis.selection import Selection, kinds_sql, select
 
@@ -45,6 +45,16 @@ CAUSES: Final = {
 
 _NAMES: Final = tuple(CAUSES)
 _WORKS: Final = ("compute", "submit", "copies", "collectives_exposed", "fallback")
+OUTERMOST: Final = "parent < 0 OR parent IN (SELECT id FROM events WHERE kind IN ('range', 'data_wait'))"
+"""SQL: events that do not begin inside an operator: a gap ends where one of these begins."""
+WAITS: Final = {
+    "data": "kind = 'data_wait'",
+    "sync": f"kind = 'sync' OR (kind = 'launch' AND {a.IS_SYNC})",
+    "compile": "kind IN ('compile', 'recompile')",
+    "fallback": "kind = 'fallback'",
+}
+"""SQL: events whose own line is that of a gap that they are the cause of."""
+
 _ELSEWHERE: Final = ("collective", "other_stream")
 _QUEUE: Final = ("submit", "python", "unexplained")
 """Causes that an earlier wait, or the end of the work, explains better."""
@@ -111,9 +121,8 @@ def _of_rank(trace: Trace, scope: Scope, layers: list[Layer], names: dict[int, s
         if scope.main is None:
             return []
         busy = _working(layers)
-        said = marks(trace, [scope.main.lane], kinds_sql(a.HOST_KINDS))
         label = "host between operators"
-        return [_lane(label, "host", scope.rank, -1, busy, windows, host, said, [], names)]
+        return [_lane(label, "host", scope.rank, -1, busy, windows, host, host.main, [], names)]
     found = []
     did = {lane.lane: a.activity(trace, [lane.lane], device=True) for lane in scope.devices}
     kinds = kinds_sql(a.DEVICE_KINDS)
@@ -156,24 +165,18 @@ class _Host:
         self.layers = [layer for layer in layers if layer.part in CAUSES and not layer.of_device]
         self.sync = iv.union(*(layer.moments for layer in self.layers if layer.part == "sync"))
         main = [] if scope.main is None else [scope.main.lane]
-        self._main = marks(trace, main)
+        self.main = marks(trace, main, OUTERMOST)
         compiles = [x.lane for x in a.lane_table(trace) if x.kind == "compile" and x.process == scope.process]
-        picked = {
-            "data": (main, "kind = 'data_wait'"),
-            "sync": (main, f"kind = 'sync' OR (kind = 'launch' AND {a.IS_SYNC})"),
-            "compile": ([*main, *compiles], "kind IN ('compile', 'recompile')"),
-            "fallback": (main, "kind = 'fallback'"),
-        }
-        self._waits = {cause: marks(trace, lanes, what, placed=False) for cause, (lanes, what) in picked.items()}
+        self._waits = marks_by(trace, [*main, *compiles], WAITS)
 
     def places(self, cause: str, gaps: Intervals, said: Marks) -> np.ndarray:
         """Keys of the lines of gaps with this cause."""
         waits = self._waits.get("sync" if cause == "after_sync" else cause)
         if waits is None:
             following = said.next_after(gaps.stop)
-            return np.where(following == 0, self._main.next_after(gaps.stop), following)
+            return np.where(following == 0, self.main.next_after(gaps.stop), following)
         own = waits.over(gaps.start, gaps.stop)
-        return np.where(own == 0, self._main.last_before(gaps.start), own)
+        return np.where(own == 0, self.main.last_before(gaps.start), own)
 
 
 def _lane(

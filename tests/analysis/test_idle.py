@@ -149,13 +149,13 @@ def test_sums_hold_every_gap_and_agree_with_the_breakdown(found, with_device):
     if not lanes:
         return
     first = {r["cause"]: r["ns"] for r in answer.table("causes").records() if r["where"] == lanes[0]["where"]}
+    moved = first.get("queued", 0)  # what begins while the host waits had been launched
     for name in ("compile", "data", "sync", "gc"):
-        assert first.get(name, 0) == parts[name]
-    queue = ("submit", "python", "unexplained")
-    own = sum(first.get(name, 0) for name in (*queue, "after_sync", "nothing"))
-    assert "queued" not in first  # nothing here says what launched it
-    counted = queue if lanes[0]["where"].startswith("cuda") else queue[1:]  # to a host, submitting is work
-    assert own == sum(parts[name] for name in counted)
+        assert first.get(name, 0) <= parts[name] <= first.get(name, 0) + moved
+    queue = ("compile", "data", "sync", "gc", "submit", "python", "unexplained")
+    own = sum(first.get(name, 0) for name in (*queue, "after_sync", "nothing", "queued"))
+    counted = [name for name in queue if name != "submit" or lanes[0]["where"].startswith("cuda")]
+    assert own == sum(parts[name] for name in counted)  # to a host, submitting is work
 
 
 def test_neither_order_nor_origin_of_time_matters():
