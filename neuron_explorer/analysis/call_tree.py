@@ -8,13 +8,15 @@ node the parts add up: its total is that of its children. The smallest nodes are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from neuron_explorer.analysis.contexts import FIGURES, Contexts, contexts
 from neuron_explorer.analysis.filters import Filter
-from neuron_explorer.analysis.folding import FRAME, MORE, OP, Folded, Leaf, What, fold, leaves
+from neuron_explorer.analysis.folding import FRAME, MORE, OP, Folded, Leaves, What, fold, leaves, rolled_up
 from neuron_explorer.analysis.selection import Selection
 
 if TYPE_CHECKING:
@@ -94,69 +96,79 @@ def call_tree(
 def top_down(c: Contexts, *, frames: str = "user", level: str = "line", limit: int = LIMIT) -> Tree:
     """The same, out of a scan that was made before."""
     folded = fold(c, frames, level)
-    nodes, total = rolled_up(folded.parent, folded.what, leaves(folded), limit)
+    nodes, total = with_leaves(folded.parent, folded.what, leaves(folded), c.ops, limit)
     return Tree("down", level, folded.frames, nodes, total, c.selection, notes(folded, nodes[0]))
 
 
-def rolled_up(
-    parent: Sequence[int], what: Sequence[What], ends: Sequence[Leaf], limit: int
+def with_leaves(
+    parent: Sequence[int], what: Sequence[What], ends: Leaves, ops: Sequence[str], limit: int
 ) -> tuple[tuple[Node, ...], int]:
     """The nodes of a tree with operators as its leaves, and how many there are without a limit.
 
     ``parent``: callers before what they call, position 0 the whole.
     """
     count = len(parent)
-    above = [*parent, *(leaf.node for leaf in ends)]
-    named = [*what, *(What(OP, leaf.op) for leaf in ends)]
-    totals = [[0] * len(FIGURES) for _ in range(count)] + [list(leaf.figures) for leaf in ends]
-    own = [0] * count + [leaf.figures[_SELF] for leaf in ends]
-    for leaf in ends:
-        own[leaf.node] += leaf.figures[_SELF]
-    for at in range(len(above) - 1, 0, -1):
-        into = totals[above[at]]
-        for i, value in enumerate(totals[at]):
-            into[i] += value
+    figures = np.zeros((count, len(FIGURES)), np.int64)
+    np.add.at(figures, ends.node, ends.figures)
+    totals = np.concatenate([rolled_up(np.array(parent, np.int64), figures), ends.figures])
+    own = np.concatenate([figures[:, _SELF], ends.figures[:, _SELF]])
+    above = np.concatenate([np.array(parent, np.int64), ends.node])
+
+    def named(at: int) -> What:
+        if at < count:
+            return what[at]
+        op = int(ends.op[at - count])
+        return What(OP, ops[op] if op >= 0 else "")
+
     return ordered(above, named, own, totals, limit), len(above) - 1
 
 
 def ordered(
-    above: Sequence[int], what: Sequence[What], own: Sequence[int], totals: Sequence[Sequence[int]], limit: int
+    above: np.ndarray, named: Callable[[int], What], own: np.ndarray, totals: np.ndarray, limit: int
 ) -> tuple[Node, ...]:
     """The largest ``limit`` nodes in the order of reading, the others in "more" nodes."""
-    by_size = sorted(range(1, len(above)), key=lambda at: (-totals[at][_SELF], -totals[at][_CALLS], at))
-    kept = {0, *by_size[:limit]}
+    at = np.arange(1, len(above))
+    by_size = at[np.lexsort((at, -totals[1:, _CALLS], -totals[1:, _SELF]))]
+    kept = np.zeros(len(above), bool)
+    kept[0] = kept[by_size[:limit]] = True
+    rest = _together(above, by_size[limit:], kept, totals)
     children: dict[int, list[int]] = {}
-    rest: dict[int, list[int]] = {}
-    for at in by_size:  # so that the children of each are sorted, too
-        if above[at] in kept:
-            (children if at in kept else rest).setdefault(above[at], []).append(at)
+    for child in by_size[:limit].tolist():  # so that the children of each are sorted, too
+        children.setdefault(int(above[child]), []).append(child)
     nodes: list[Node] = []
     waiting: list[tuple[int, int, int]] = [(0, -1, 0)]
     while waiting:
-        at, parent, depth = waiting.pop()
-        if at < 0:
-            nodes.append(_more(rest[-at - 1], totals, parent, depth))
+        here, parent, depth = waiting.pop()
+        if here < 0:
+            hidden, total = rest[-here - 1]
+            nodes.append(_node(What(MORE, ""), total[_SELF], total, parent, depth, hidden))
             continue
-        nodes.append(_node(what[at], own[at], totals[at], parent, depth))
-        here = len(nodes) - 1
-        if at in rest:
-            waiting.append((-at - 1, here, depth + 1))
-        waiting += [(child, here, depth + 1) for child in reversed(children.get(at, []))]
+        nodes.append(_node(named(here), int(own[here]), totals[here].tolist(), parent, depth))
+        place = len(nodes) - 1
+        if here in rest:
+            waiting.append((-here - 1, place, depth + 1))
+        waiting += [(child, place, depth + 1) for child in reversed(children.get(here, []))]
     return tuple(nodes)
 
 
-def _node(what: What, own: int, total: Sequence[int], parent: int, depth: int) -> Node:
+def _together(
+    above: np.ndarray, hidden: np.ndarray, kept: np.ndarray, totals: np.ndarray
+) -> dict[int, tuple[int, list[int]]]:
+    """Of each kept node, how many of its children are not, and what they add up to."""
+    hidden = hidden[kept[above[hidden]]]
+    parents, inverse, counts = np.unique(above[hidden], return_inverse=True, return_counts=True)
+    sums = np.zeros((len(parents), len(FIGURES)), np.int64)
+    np.add.at(sums, inverse, totals[hidden])
+    return {
+        parent: (count, total)
+        for parent, count, total in zip(parents.tolist(), counts.tolist(), sums.tolist(), strict=True)
+    }
+
+
+def _node(what: What, own: int, total: Sequence[int], parent: int, depth: int, hidden: int = 0) -> Node:
     return Node(
         parent, depth, what.kind, what.name, what.file, what.line, what.user, own, total[_SELF], total[_BACKWARD],
-        total[_LAUNCHES], total[_CALLS], total[_WITHOUT_END],
-    )  # fmt: skip
-
-
-def _more(hidden: Sequence[int], totals: Sequence[Sequence[int]], parent: int, depth: int) -> Node:
-    total = [sum(totals[at][i] for at in hidden) for i in range(len(FIGURES))]
-    return Node(
-        parent, depth, MORE, "", "", -1, False, total[_SELF], total[_SELF], total[_BACKWARD], total[_LAUNCHES],
-        total[_CALLS], total[_WITHOUT_END], len(hidden),
+        total[_LAUNCHES], total[_CALLS], total[_WITHOUT_END], hidden,
     )  # fmt: skip
 
 

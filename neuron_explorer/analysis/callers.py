@@ -17,7 +17,7 @@ import numpy as np
 from neuron_explorer.analysis.call_tree import LIMIT, Tree, notes, ordered
 from neuron_explorer.analysis.contexts import FIGURES, Contexts, contexts
 from neuron_explorer.analysis.filters import Filter
-from neuron_explorer.analysis.folding import OP, WHOLE, Folded, Leaf, What, fold, leaves
+from neuron_explorer.analysis.folding import OP, WHOLE, Folded, What, fold, leaves
 from neuron_explorer.analysis.selection import Selection
 
 if TYPE_CHECKING:
@@ -69,21 +69,16 @@ def callers(
         raise ValueError(f"roots must be one of {', '.join(ROOTS)}, not {roots!r}")
     folded = fold(c, frames, level)
     ends = leaves(folded)
-    all_paths = Paths(np.array([e.node for e in ends], np.int64), _figures(ends))
+    all_paths = Paths(ends.node, ends.figures)
     if roots == "line":
         return outward(folded, _WHOLE, all_paths, limit)
-    by_op: dict[str, list[int]] = {}
-    for i, end in enumerate(ends):
-        by_op.setdefault(end.op, []).append(i)
-    first = [
-        (What(OP, op), Paths(all_paths.at[picked], all_paths.figures[picked]))
-        for op, picked in sorted(by_op.items())
-    ]
+    order = np.argsort(ends.op, kind="stable")
+    edges = np.flatnonzero(np.diff(ends.op[order])) + 1
+    first = []
+    for group in np.split(order, edges) if len(order) else ():
+        op = int(ends.op[group[0]])
+        first.append((What(OP, c.ops[op] if op >= 0 else ""), Paths(ends.node[group], ends.figures[group])))
     return outward(folded, _WHOLE, all_paths, limit, first)
-
-
-def _figures(ends: Sequence[Leaf]) -> np.ndarray:
-    return np.array([e.figures for e in ends], np.int64).reshape(len(ends), len(FIGURES))
 
 
 def outward(
@@ -126,7 +121,8 @@ def outward(
         edges = np.flatnonzero(np.diff(label[at][order])) + 1
         for group in np.split(order, edges) if len(order) else ():
             add(here, _named(folded, int(at[group[0]])), Paths(parents[at[group]], figures[group]))
-    nodes = ordered(above, what, own, totals, limit)
+    nodes = ordered(np.array(above, np.int64), what.__getitem__, np.array(own, np.int64), np.array(totals, np.int64),
+                    limit)  # fmt: skip
     return Tree(
         "up", folded.level, folded.frames, nodes, len(above) - 1, folded.contexts.selection, notes(folded, nodes[0])
     )

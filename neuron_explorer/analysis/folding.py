@@ -156,25 +156,44 @@ class _Builder:
                 self._what[at] = What(FRAME, found.function, found.file, found.line, found.user)
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """The operators of one name directly in a node. ``figures`` as in ``Contexts``."""
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """The operators of one name directly in a node, each once: ``node``, ``op`` (position in ``Contexts.ops``, -1
+    without a name), and ``figures`` (a row each) as in ``Contexts``.
+    """
 
-    node: int
-    op: str
-    figures: tuple[int, ...]
+    node: np.ndarray
+    op: np.ndarray
+    figures: np.ndarray
+
+    def only(self, kept: np.ndarray) -> Leaves:
+        """Some of them."""
+        return Leaves(self.node[kept], self.op[kept], self.figures[kept])
 
 
-def leaves(folded: Folded) -> list[Leaf]:
+def leaves(folded: Folded) -> Leaves:
     """The operators of every node, by node and name."""
-    c = folded.contexts
-    sums: dict[tuple[int, int], list[int]] = {}
-    for node, op, figures in zip(folded.node_of.tolist(), c.op.tolist(), c.figures.tolist(), strict=True):
-        found = sums.get((node, op))
-        if found is None:
-            sums[node, op] = list(figures)
-        else:
-            for at in range(len(FIGURES)):
-                found[at] += figures[at]
-    named = [(node, c.ops[op] if op >= 0 else "", figures) for (node, op), figures in sums.items()]
-    return [Leaf(node, name, tuple(figures)) for node, name, figures in sorted(named, key=lambda leaf: leaf[:2])]
+    return put_together(folded.node_of, folded.contexts.op, folded.contexts.figures)
+
+
+def put_together(node: np.ndarray, op: np.ndarray, figures: np.ndarray) -> Leaves:
+    """The sums of what is in the same node and of the same name, ordered by them."""
+    names = int(op.max(initial=-1)) + 2
+    keys, inverse = np.unique(node * names + op + 1, return_inverse=True)
+    sums = np.zeros((len(keys), len(FIGURES)), np.int64)
+    np.add.at(sums, inverse, figures)
+    return Leaves(keys // names, keys % names - 1, sums)
+
+
+def rolled_up(parent: np.ndarray, figures: np.ndarray) -> np.ndarray:
+    """What every node and those below it add up to. Callers come before what they call; the first is the whole."""
+    totals = figures.copy()
+    levels = [0] * len(parent)
+    for at, above in enumerate(parent.tolist()):
+        levels[at] = levels[above] + 1 if above >= 0 else 0
+    depth = np.array(levels, np.int64)
+    order = np.argsort(depth, kind="stable")
+    # The deepest level first; the whole, alone at the top, is last and has nothing above it.
+    for level in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)[:0:-1]:
+        np.add.at(totals, parent[level], totals[level])
+    return totals

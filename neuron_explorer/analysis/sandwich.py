@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neuron_explorer.analysis.call_tree import LIMIT, Tree, notes, rolled_up
+from neuron_explorer.analysis.call_tree import LIMIT, Tree, notes, with_leaves
 from neuron_explorer.analysis.callers import Paths, outward
 from neuron_explorer.analysis.contexts import FIGURES, Contexts, contexts
 from neuron_explorer.analysis.filters import Filter
-from neuron_explorer.analysis.folding import FRAME, Folded, Label, Leaf, What, fold, leaves
+from neuron_explorer.analysis.folding import FRAME, Folded, Label, Leaves, What, fold, leaves, put_together, rolled_up
 from neuron_explorer.analysis.plain import short_file
 from neuron_explorer.analysis.selection import Selection
 
@@ -92,13 +92,13 @@ def around(c: Contexts, target: Target, *, frames: str = "user", limit: int = LI
     folded = fold(c, frames, "line")  # the lines of the calls, whatever the target is
     hit = [_matches(what, target) for what in folded.what]
     outer, inner, depth = _calls(folded, hit)
-    ends = [leaf for leaf in leaves(folded) if inner[leaf.node] >= 0]
-    if not ends:
+    ends = leaves(folded)
+    ends = ends.only(inner[ends.node] >= 0)
+    if not len(ends.node):
         return None
-    figures = np.array([leaf.figures for leaf in ends], np.int64).reshape(len(ends), len(FIGURES))
-    root = _named(folded, inner, ends)
-    outermost = np.array([folded.parent[outer[leaf.node]] for leaf in ends], np.int64)
-    callers = outward(folded, root, Paths(outermost, figures), limit)
+    root = _named(folded, inner[ends.node], ends.figures[:, 0])
+    outermost = np.array(folded.parent, np.int64)[outer[ends.node]]
+    callers = outward(folded, root, Paths(outermost, ends.figures), limit)
     callees = _callees(folded, inner, ends, root, limit)
     top = callees.nodes[0]
     return Sandwich(
@@ -107,12 +107,12 @@ def around(c: Contexts, target: Target, *, frames: str = "user", limit: int = LI
     )  # fmt: skip
 
 
-def _named(folded: Folded, inner: list[int], ends: list[Leaf]) -> What:
+def _named(folded: Folded, inner: np.ndarray, self_ns: np.ndarray) -> What:
     """The target as a node: of a function, the line with most time below it."""
     below: dict[What, int] = {}
-    for leaf in ends:
-        what = folded.what[inner[leaf.node]]
-        below[what] = below.get(what, 0) + leaf.figures[0]
+    for at, ns in zip(inner.tolist(), self_ns.tolist(), strict=True):
+        what = folded.what[at]
+        below[what] = below.get(what, 0) + ns
     return min(below, key=lambda what: (-below[what], what.line, what.name))
 
 
@@ -122,7 +122,7 @@ def _matches(what: What, target: Target) -> bool:
     return what.line == target.line if target.line > 0 else what.name == target.function
 
 
-def _calls(folded: Folded, hit: list[bool]) -> tuple[list[int], list[int], int]:
+def _calls(folded: Folded, hit: list[bool]) -> tuple[np.ndarray, np.ndarray, int]:
     """Of each node the outermost and the innermost call of the target that it is in, -1; and the deepest nesting."""
     count = len(hit)
     outer, inner, nested = [-1] * count, [-1] * count, [0] * count
@@ -131,18 +131,18 @@ def _calls(folded: Folded, hit: list[bool]) -> tuple[list[int], list[int], int]:
         nested[at] = nested[above] + hit[at]
         inner[at] = at if hit[at] else inner[above]
         outer[at] = outer[above] if outer[above] >= 0 else (at if hit[at] else -1)
-    return outer, inner, max(nested)
+    return np.array(outer, np.int64), np.array(inner, np.int64), max(nested)
 
 
-def _callees(folded: Folded, inner: list[int], ends: list[Leaf], root: What, limit: int) -> Tree:
+def _callees(folded: Folded, inner: np.ndarray, ends: Leaves, root: What, limit: int) -> Tree:
     """The trees below all innermost calls, put together."""
     parent, what = [-1], [root]
     at_label: dict[tuple[int, Label], int] = {}
     merged = [-1] * len(inner)
-    for at in range(1, len(inner)):
-        if inner[at] < 0:
+    for at, call in enumerate(inner.tolist()):
+        if call < 0:
             continue
-        if inner[at] == at:
+        if call == at:
             merged[at] = 0
             continue
         key = (merged[folded.parent[at]], folded.labels[at])
@@ -152,14 +152,9 @@ def _callees(folded: Folded, inner: list[int], ends: list[Leaf], root: What, lim
             parent.append(key[0])
             what.append(folded.what[at])
         merged[at] = node
-    sums: dict[tuple[int, str], list[int]] = {}
-    for leaf in ends:
-        found = sums.setdefault((merged[leaf.node], leaf.op), [0] * len(FIGURES))
-        for i, value in enumerate(leaf.figures):
-            found[i] += value
-    below = [Leaf(node, op, tuple(values)) for (node, op), values in sorted(sums.items())]
-    nodes, total = rolled_up(parent, what, below, limit)
     c = folded.contexts
+    below = put_together(np.array(merged, np.int64)[ends.node], ends.op, ends.figures)
+    nodes, total = with_leaves(parent, what, below, c.ops, limit)
     return Tree("down", folded.level, folded.frames, nodes, total, c.selection, notes(folded, nodes[0]))
 
 
@@ -204,16 +199,12 @@ def functions(c: Contexts, *, frames: str = "user", level: str = "function") -> 
 
 def _everything(folded: Folded) -> list[list[int]]:
     """Of each node: self, total, backward, launches, calls."""
-    nodes = [[0] * 5 for _ in folded.parent]
-    for leaf in leaves(folded):
-        self_ns, backward, launches, calls, _ = leaf.figures
-        for i, value in enumerate((self_ns, self_ns, backward, launches, calls)):
-            nodes[leaf.node][i] += value
-    for at in range(len(nodes) - 1, 0, -1):
-        above = nodes[folded.parent[at]]
-        for i in range(1, 5):
-            above[i] += nodes[at][i]
-    return nodes
+    ends = leaves(folded)
+    own = np.zeros((len(folded.parent), len(FIGURES)), np.int64)
+    np.add.at(own, ends.node, ends.figures)
+    totals = rolled_up(np.array(folded.parent, np.int64), own)
+    found: list[list[int]] = np.concatenate([own[:, :1], totals[:, :4]], axis=1).tolist()
+    return found
 
 
 def find(rows: tuple[FunctionRow, ...], text: str) -> Target | None:
