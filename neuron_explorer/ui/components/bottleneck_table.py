@@ -114,7 +114,7 @@ def table_view(
                 "place", "href", "line", pinned="left", tooltipField="file",
                 width=g.place_width(place(row.file, row.line) for row in rows if row.file),
             ),
-            g.text_column("code", "code", flex=1, minWidth=240),
+            g.text_column("code", "code", flex=1, minWidth=180),
             *costs, median, module, phase, g.text_column("function", "function", width=140), show,
         ],
         "op": [
