@@ -8,7 +8,7 @@ node the parts add up: its total is that of its children. The smallest nodes are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -124,14 +124,21 @@ def with_leaves(
 
 
 def ordered(
-    above: np.ndarray, named: Callable[[int], What], own: np.ndarray, totals: np.ndarray, limit: int
-) -> tuple[Node, ...]:
-    """The largest ``limit`` nodes in the order of reading, the others in "more" nodes."""
+    above: np.ndarray, named: Callable[[int], What], own: np.ndarray, totals: np.ndarray, limit: int,
+    small: Mapping[int, tuple[int, list[int]]] | None = None,
+) -> tuple[Node, ...]:  # fmt: skip
+    """The largest ``limit`` nodes in the order of reading, the others in "more" nodes.
+
+    ``small``: children of a node that are known to be among the others, their number and sums.
+    """
     at = np.arange(1, len(above))
     by_size = at[np.lexsort((at, -totals[1:, _CALLS], -totals[1:, _SELF]))]
     kept = np.zeros(len(above), bool)
     kept[0] = kept[by_size[:limit]] = True
     rest = _together(above, by_size[limit:], kept, totals)
+    for here, (number, sums) in (small or {}).items():
+        hidden, total = rest.get(here, (0, [0] * len(FIGURES)))
+        rest[here] = (hidden + number, [a + b for a, b in zip(total, sums, strict=True)])
     children: dict[int, list[int]] = {}
     for child in by_size[:limit].tolist():  # so that the children of each are sorted, too
         children.setdefault(int(above[child]), []).append(child)

@@ -92,6 +92,8 @@ def outward(
     label = _label_codes(folded)
     above, what, totals, own = [-1], [root], [_sum(paths)], [0]
     closed: list[tuple[int, int, int, Paths]] = []
+    largest: list[int] = []  # self times of the largest nodes, at most `limit`: what is smaller is never shown
+    small: dict[int, tuple[int, list[int]]] = {}
 
     def add(parent: int, named: What, part: Paths) -> None:
         at = len(above)
@@ -99,6 +101,10 @@ def outward(
         what.append(named)
         totals.append(_sum(part))
         own.append(0)
+        if len(largest) < limit:
+            heapq.heappush(largest, totals[at][_SELF])
+        elif limit:
+            heapq.heappushpop(largest, totals[at][_SELF])
         close(at, part)
 
     def close(at: int, part: Paths) -> None:
@@ -119,12 +125,20 @@ def outward(
         at, figures = part.at[~outside], part.figures[~outside]
         order = np.argsort(label[at], kind="stable")
         edges = np.flatnonzero(np.diff(label[at][order])) + 1
-        for group in np.split(order, edges) if len(order) else ():
-            add(here, _named(folded, int(at[group[0]])), Paths(parents[at[group]], figures[group]))
+        groups = np.split(order, edges) if len(order) else []
+        sums = [int(figures[group, _SELF].sum()) for group in groups]
+        by_size = sorted(range(len(groups)), key=lambda k: -sums[k])
+        for place, k in enumerate(by_size):
+            if limit and len(largest) == limit and sums[k] < largest[0]:
+                left = figures[np.concatenate([groups[other] for other in by_size[place:]])]
+                small[here] = (len(by_size) - place, [int(v) for v in left.sum(axis=0)])
+                break
+            add(here, _named(folded, int(at[groups[k][0]])), Paths(parents[at[groups[k]]], figures[groups[k]]))
     nodes = ordered(np.array(above, np.int64), what.__getitem__, np.array(own, np.int64), np.array(totals, np.int64),
-                    limit)  # fmt: skip
+                    limit, small)  # fmt: skip
+    count = len(above) - 1 + sum(hidden for hidden, _ in small.values())
     return Tree(
-        "up", folded.level, folded.frames, nodes, len(above) - 1, folded.contexts.selection, notes(folded, nodes[0])
+        "up", folded.level, folded.frames, nodes, count, folded.contexts.selection, notes(folded, nodes[0])
     )
 
 

@@ -307,6 +307,12 @@ def test_sums_are_those_made_path_by_path(program, kept, level, random):
         inverted[(name,)] = inverted.get((name,), 0) + ns
     assert labelled(down, level) == wanted
     assert labelled(up, level) == inverted
+    for tree, limited in ((down, top_down), (up, callers)):
+        few = limited(c, frames=kept, level=level, limit=3)
+        assert parts_add_up(few)
+        largest = sorted((n.total_ns for n in tree.nodes[1:]), reverse=True)[:3]
+        assert sorted((n.total_ns for n in few.nodes[1:] if n.kind != "more"), reverse=True) == largest
+        assert labelled(few, level, "more").items() <= labelled(tree, level).items()
     for row in functions(c, frames=kept, level=level):
         label = (row.file, row.function, *((row.line,) if level == "line" else ()))
         assert row.total_ns == sum(ns for labels, _, ns in paths if label in labels)
@@ -322,8 +328,8 @@ def test_sums_are_those_made_path_by_path(program, kept, level, random):
     assert callers(again, frames=kept, level=level) == up
 
 
-def labelled(tree, level):
-    """Totals by path of labels."""
+def labelled(tree, level, without=None):
+    """Totals by path of labels; ``without``: a kind of nodes to leave out."""
     paths, found = [()], {}
     for node in tree.nodes[1:]:
         label = node.name
@@ -332,7 +338,8 @@ def labelled(tree, level):
         elif node.kind == "reason":
             label = ("", node.name)
         paths.append((*paths[node.parent], label))
-        found[paths[-1]] = node.total_ns
+        if node.kind != without:
+            found[paths[-1]] = node.total_ns
     return found
 
 
