@@ -284,7 +284,7 @@ def brute_force(frames, events, only_user, level):
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(programs(), st.sampled_from(["user", "all"]), st.sampled_from(["line", "function"]), st.randoms())
 def test_sums_are_those_made_path_by_path(program, kept, level, random):
     frames, events = program
