@@ -107,9 +107,10 @@ def _read(trace: Trace) -> Blocks:
     table = trace.read((*_NUMBERS, *_TEXTS), kinds=("memory",)).combine_chunks()
     number = {n: _integers(table, n) for n in _NUMBERS}
     text = {n: _texts(table, n) for n in _TEXTS}
-    order = np.lexsort((number["id"], number["start"]))
-    number = {n: v[order] for n, v in number.items()}
-    text = {n: Texts(v.codes[order], v.values) for n, v in text.items()}
+    if not _ascending(number["start"], number["id"]):
+        order = np.lexsort((number["id"], number["start"]))
+        number = {n: v[order] for n, v in number.items()}
+        text = {n: Texts(v.codes[order], v.values) for n, v in text.items()}
     amounts, bad = _amounts(text["detail"])
     owner, owners = _owners(number["rank"], number["process"], text["device"])
     rows = Rows(
@@ -117,6 +118,26 @@ def _read(trace: Trace) -> Blocks:
         number["step"], number["parent"],
     )  # fmt: skip
     return _paired(rows, owners, text["name"], number["correlation"], amounts, bad)
+
+
+def _ascending(start: np.ndarray, number: np.ndarray) -> bool:
+    """Whether rows are in order of their starts, and those of one start in order of their ids."""
+    step = np.diff(start)
+    if len(step) and step.min() < 0:
+        return False
+    same = np.flatnonzero(step == 0)
+    return bool((number[same] <= number[same + 1]).all())
+
+
+def _dense(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different integers, ascending, and for each value its place among them."""
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, -1)
+    if high - low >= 4 * len(values):
+        found, place = np.unique(values, return_inverse=True)
+        return found, place.reshape(-1)
+    there = np.zeros(high - low + 1, bool)
+    there[values - low] = True
+    return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[values - low]
 
 
 def _integers(table: pa.Table, name: str) -> np.ndarray:
@@ -173,11 +194,18 @@ def _whole(value: Any) -> int:
 def _owners(rank: np.ndarray, process: np.ndarray, device: Texts) -> tuple[np.ndarray, tuple[Owner, ...]]:
     if not len(rank):
         return np.zeros(0, np.int64), ()
-    each = np.stack([rank, process, device.codes.astype(np.int64)], axis=1)
-    found, owner = np.unique(each, axis=0, return_inverse=True)
-    names = [plain(device.values[d], 40) if d >= 0 else "" for d in found[:, 2].tolist()]
-    owners = tuple(Owner(r, p, name) for (r, p, _), name in zip(found.tolist(), names, strict=True))
-    return owner.reshape(-1), owners
+    ranks, of_rank = _dense(rank)
+    processes, of_process = _dense(process)
+    width = len(device.values) + 1
+    codes = (of_rank * len(processes) + of_process) * width + device.codes + 1
+    found, owner = _dense(codes)
+    owners = []
+    for code in found.tolist():
+        place, named = divmod(code, width)
+        first, second = divmod(place, len(processes))
+        name = plain(device.values[named - 1], 40) if named else ""
+        owners.append(Owner(int(ranks[first]), int(processes[second]), name))
+    return owner, tuple(owners)
 
 
 def _paired(
@@ -192,7 +220,7 @@ def _paired(
     birth, release = of(*_BIRTHS) & (amounts.bytes > 0), of("release") & (amounts.bytes < 0)
     key = _keys(rows.owner, number)
     moves = np.flatnonzero((birth | release) & (number >= 0))
-    moves = moves[np.lexsort((moves, key[moves]))]
+    moves = moves[np.argsort(key[moves], kind="stable")]
     following = np.full(len(moves), count)
     same = key[moves[1:]] == key[moves[:-1]]
     following[:-1][same] = moves[1:][same]
@@ -231,8 +259,8 @@ def _paired(
 
 def _keys(owner: np.ndarray, number: np.ndarray) -> np.ndarray:
     """One integer for owner and number: a block is known by its number in its process."""
-    _, dense = np.unique(number, return_inverse=True) if len(number) else (None, number)
-    return owner.astype(np.int64) * (len(number) + 1) + dense.reshape(-1)
+    _, dense = _dense(number)
+    return owner.astype(np.int64) * (len(number) + 1) + dense
 
 
 def _roles(key: np.ndarray, births: np.ndarray, said: dict[int, np.ndarray], count: int) -> np.ndarray:
