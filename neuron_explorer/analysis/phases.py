@@ -33,6 +33,7 @@ from neuron_explorer.analysis.selection import (
     select,
     steps_between,
 )
+from neuron_explorer.trace.arrays import values_of
 from neuron_explorer.trace.schema import ENGINE_PREFIX, OPERATOR_KINDS
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ def _beside(
         own = around.during((around.lane == lane) & _picked(sel, around.step, around.period == steady))
     busy = union(own, merged(edges[:, 0], edges[:, 1]))
     collector = merged(collections.start, stops(collections.start, collections.duration))
-    backward = merged(nodes.column(0).to_numpy(), nodes.column(1).to_numpy())
+    backward = merged(values_of(nodes.column(0)), values_of(nodes.column(1)))
     free = {"gc": subtract(collector, busy).length, "backward": subtract(backward, union(busy, collector)).length}
     return free, {"gc": len(collections), "backward": nodes.num_rows}
 
@@ -296,7 +297,7 @@ def _busy(trace: Trace, sel: Selection, lane: int) -> Intervals:
         'SELECT "start", "start" + duration AS stop FROM events '
         f"WHERE lane = {lane} AND {kinds_sql(_EXPLAINING)}{picked} AND duration > 0 AND {outer}"
     )
-    return merged(table.column(0).to_numpy(), table.column(1).to_numpy())
+    return merged(values_of(table.column(0)), values_of(table.column(1)))
 
 
 def _length(found: list[Interval]) -> int:

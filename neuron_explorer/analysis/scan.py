@@ -22,6 +22,7 @@ from neuron_explorer.analysis.data_waits import Waits
 from neuron_explorer.analysis.kept import kept, known
 from neuron_explorer.analysis.kinds import COMPILES, LINE
 from neuron_explorer.analysis.mark_rows import NUMBERS, Marks
+from neuron_explorer.trace.arrays import values_of
 from neuron_explorer.trace.top_level import codes_of
 from neuron_explorer.trace.write import integers
 
@@ -121,7 +122,7 @@ class _Pass:
     def add(self, table: pa.Table) -> None:
         """Add up one part."""
         if self.between is not None:
-            step = table.column("step").to_numpy()
+            step = values_of(table.column("step"))
             table = table.filter(_mask((step >= self.between[0]) & (step <= self.between[1])))
         rows = table.num_rows
         if not rows:
@@ -138,7 +139,7 @@ class _Pass:
             key_codes["waiting"] = self._mark(values, kind, kinds, codes["period"])
         joined = _joined([key_codes[name] for name in (*self.keys, *(["waiting"] if self.marked else ()))], rows)
         encoded = integers(joined, "int64").dictionary_encode()
-        cell, number = encoded.indices.to_numpy(), len(encoded.dictionary)
+        cell, number = values_of(encoded.indices), len(encoded.dictionary)
         first = np.empty(number, np.int64)
         first[cell[::-1]] = np.arange(rows - 1, -1, -1)
         part: dict[str, np.ndarray] = {}
@@ -227,7 +228,7 @@ def _values(table: pa.Table, name: str) -> Any:
     """A column as an array; of text the Arrow dictionary."""
     column = table.column(name)
     if name not in TEXTS:
-        return column.to_numpy()
+        return values_of(column)
     array = column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
     if hasattr(array, "chunks"):  # a column without any
         import pyarrow as pa
@@ -262,7 +263,7 @@ def _joined(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
 
 def _dense(column: np.ndarray) -> tuple[np.ndarray, int, int]:
     encoded = integers(column.astype(np.int64), "int64").dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary), 0
+    return values_of(encoded.indices).astype(np.int64), len(encoded.dictionary), 0
 
 
 def _sum(cell: np.ndarray, number: int, values: np.ndarray) -> np.ndarray:

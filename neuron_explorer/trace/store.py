@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,7 +27,7 @@ from ..errors import BadTraceError
 from . import meta as metadata_module
 from . import query, schema
 from .sniff import printable, refuse_unless_parquet
-from .top_level import TopLevel
+from .top_level import TopLevel, codes_of
 from .write import default_value, integers
 
 if TYPE_CHECKING:
@@ -279,10 +280,7 @@ class Trace:
         return {i: (p, Frame(f or "", n, g or "", a == "stack")) for i, p, f, n, g, a in zip(*columns, strict=True)}
 
     def _tables(self, columns: Sequence[str], kind: str) -> pa.Table:
-        import pyarrow.compute as pc
-
-        parts = [self._read_group(g, columns) for g in self._table_groups]
-        parts = [p.filter(pc.equal(p["kind"].cast(pa.string()), kind)) for p in parts]
+        parts = [_of_kind(self._read_group(g, columns), kind) for g in self._table_groups]
         return pa.concat_tables(parts) if parts else schema.arrow_schema().empty_table().select(list(columns))
 
     def _reader(self, columns: Iterable[str], threads: bool = True) -> Callable[[int], pa.Table]:
@@ -310,6 +308,13 @@ class Trace:
             return pa.table({n: _conform(table, n) for n in names})
         except (pa.ArrowException, OSError, ValueError) as error:
             raise BadTraceError(f"{printable(self.path)} is damaged: {_first_line(error)}.") from None
+
+
+def _of_kind(table: pa.Table, kind: str) -> pa.Table:
+    # Comparing with a Python value would import pandas.
+    kinds = _one_chunk(table["kind"])
+    wanted = np.array([*(text == kind for text in kinds.dictionary.to_pylist()), False])
+    return table.filter(integers(wanted[codes_of(kinds)], "bool"))
 
 
 def _events_of(read: Callable[[int], pa.Table], group: int, names: list[str]) -> pa.Table:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from .arrays import among, distinct
+from .arrays import among, distinct, values_of
 from .schema import ENGINE_PREFIX, OPERATOR_KINDS
 
 _FIRST_BITS: Final = 1 << 16
@@ -35,8 +35,8 @@ class TopLevel:
         operator = np.array([k in OPERATOR_KINDS for k in kinds])[codes_of(kind)]
         calls = np.array([k is not None and k not in OPERATOR_KINDS for k in kinds])[codes_of(kind)]
         engine = np.array([n is not None and n.startswith(ENGINE_PREFIX) for n in names])[codes_of(name)]
-        numbers, parents = ids.to_numpy(), parent.to_numpy()
-        events = start.to_numpy() >= 0  # the ids of frames are others
+        numbers, parents = values_of(ids), values_of(parent)
+        events = values_of(start) >= 0  # the ids of frames are others
         self._rows += len(numbers)
         self._add(numbers[(calls | engine) & events & (numbers >= 0)])
         operator &= ~engine & events
@@ -77,11 +77,9 @@ def codes_of(column: pa.Array) -> np.ndarray:
     """The codes of a dictionary array, -1 where it is null."""
     # Not fill_null: importing pyarrow's compute functions takes longer than converting a small recording.
     indices = column.indices
+    codes = values_of(indices)
     if not indices.null_count:
-        codes: np.ndarray = indices.to_numpy()
         return codes
-    valid, values = indices.buffers()
-    first, last = indices.offset, indices.offset + len(indices)
-    codes = np.frombuffer(values, np.dtype(indices.type.to_pandas_dtype()))[first:last]
-    shown = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[first:last]
+    valid, first, last = indices.buffers()[0], indices.offset, indices.offset + len(indices)
+    shown = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little", count=last)[first:]
     return np.where(shown == 1, codes, -1)

@@ -178,7 +178,8 @@ def test_operators_that_began_in_a_wait_are_waiting(seed):
     rows = made_up(seed)
     trace = MemoryTrace(rows, metadata(duration_ns=1_000_000))
     parts = {p.key: p.ns for p in time_by_phase(trace, "all").parts}
-    mine = [r for r in rows if r["lane"] == MAIN and r["kind"] in (*WORK, "data_wait")]
+    lane = select(trace, "all").main_lane  # the other one, where the main thread ran nothing
+    mine = [r for r in rows if r["lane"] == lane and r["kind"] in (*WORK, "data_wait")]
     waits = sorted(
         ((r["start"], r["duration"]) for r in mine if r["kind"] == "data_wait" and r["duration"] >= 0),
     )
