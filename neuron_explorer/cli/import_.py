@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def import_(
-    path: Annotated[Path, typer.Argument(help="A torch.profiler or Chrome trace (JSON, .gz), a TORCH_TRACE log, a directory of them.", show_default=False)],
+    path: Annotated[Path, typer.Argument(
+        help="A torch.profiler or Chrome trace (JSON, .gz), a TORCH_TRACE log, a directory of them.", show_default=False
+    )],
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="The trace to write.", show_default="beside PATH, as .parquet"),

@@ -78,14 +78,16 @@ def test_a_truncated_gzip_and_one_with_a_wrong_checksum(tmp_path: Path) -> None:
 def test_two_writers_in_one_file(tmp_path: Path) -> None:
     half = TEXT.index('{"ph"', len(TEXT) // 2) + 30
     assert losses(write(tmp_path / "mixed.json", TEXT[:half] + TEXT + TEXT[half:])).keys() <= {
-        "events with damaged JSON", "pieces of text after the trace's end", "events without a comma before them"}  # fmt: skip
+        "events with damaged JSON", "pieces of text after the trace's end",
+        "events without a comma before them"}  # fmt: skip
     found = report(write(tmp_path / "after.json", TEXT + "\n" + TEXT))
     assert found.read["events"] == 8 and [s.what for s in found.losses] == ["pieces of text after the trace's end"]
 
 
 @pytest.mark.parametrize(
     ("value", "start"),
-    [('"30.5"', 30_500), ("30.0004", 30_000), ("3.05e1", 30_500), ("NaN", None), ("Infinity", None), ("-Infinity", None),
+    [('"30.5"', 30_500), ("30.0004", 30_000), ("3.05e1", 30_500), ("NaN", None), ("Infinity", None),
+     ("-Infinity", None),
      ("12345678901234567890123", None), ("1e300", None), ('"abc"', None), ("null", None), ("true", None), ("[1]", None),
      ("9223372036854775", None)],
 )  # fmt: skip
@@ -107,7 +109,8 @@ def test_odd_durations_are_kept_without_one_and_counted(tmp_path: Path, value: s
 
 def test_a_start_that_lies_centuries_away_is_left_out(tmp_path: Path) -> None:
     century = 100 * 365 * 86_400 * 10**6
-    path = write(tmp_path / "a.json", [*(event("a", n) for n in range(9)), event("far", century), event("early", -century)])
+    far = [event("far", century), event("early", -century)]
+    path = write(tmp_path / "a.json", [*(event("a", n) for n in range(9)), *far])
     assert {r["name"] for r in rows_of(path)} == {"a"}
     assert losses(path) == {"events more than a week from the others": 2}
 
@@ -117,7 +120,8 @@ def test_a_start_that_lies_centuries_away_is_left_out(tmp_path: Path) -> None:
     ["", "   ", "[", "[]", "{}", '{"traceEvents": []}', '{"traceEvents": [{}]}', '{"traceEvents": [1, null, "x", [2]]}',
      '{"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}}]}',
      '{"traceEvents": [{"ph": "X", "name": "a"}]}', '{"traceEvents": [{"ph": "E", "ts": 1}]}',
-     '{"traceEvents": [{"ph": "s", "ts": 1, "id": 3}]}', '{"deviceProperties": [], "traceEvents": [{"ph": "X", "ts": 1'],
+     '{"traceEvents": [{"ph": "s", "ts": 1, "id": 3}]}',
+     '{"deviceProperties": [], "traceEvents": [{"ph": "X", "ts": 1'],
 )  # fmt: skip
 def test_nothing_usable_is_one_sentence_and_no_file(tmp_path: Path, text: str) -> None:
     path = write(tmp_path / "a.json", text)
@@ -136,16 +140,21 @@ def test_where_the_damage_begins_is_said(tmp_path: Path) -> None:
 def test_forms_that_are_no_quite_json(tmp_path: Path) -> None:
     one = json.dumps(GOOD[0])
     for name, text in {
-        "comma": f"[{one}, {one},]", "open": f"[{one},\n{one},\n", "empty": f'{{"traceEvents": [{one}, {one}, {{}}]}}',
-        "glued": f"[{one}{one}]", "mark": f"\ufeff[{one},{one}]", "others": f'[{one}, 5, "x", {one}, null]',
-        "after": f'{{"traceEvents": [{one}, {one}], "z": {{"a": [1, 2]}}}}', "twice": f'{{"traceEvents": [{one}], "traceEvents": [{one}]}}',
-    }.items():  # fmt: skip
+        "comma": f"[{one}, {one},]",
+        "open": f"[{one},\n{one},\n",
+        "empty": f'{{"traceEvents": [{one}, {one}, {{}}]}}',
+        "glued": f"[{one}{one}]",
+        "mark": f"\ufeff[{one},{one}]",
+        "others": f'[{one}, 5, "x", {one}, null]',
+        "after": f'{{"traceEvents": [{one}, {one}], "z": {{"a": [1, 2]}}}}',
+        "twice": f'{{"traceEvents": [{one}], "traceEvents": [{one}]}}',
+    }.items():
         assert len(rows_of(write(tmp_path / f"{name}.json", text))) == 2, name
 
 
 def test_odd_texts(tmp_path: Path) -> None:
-    raw = (b'[{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"a\x01\x00b\xff","args":{"k\x02":"v\n\xfe","w":"\\q","n":NaN,'
-           b'"h":"\\ud800","big":123456789012345678901234567890,"plus":+1}}]')  # fmt: skip
+    raw = (b'[{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"a\x01\x00b\xff","args":{"k\x02":"v\n\xfe",'
+           b'"w":"\\q","n":NaN,"h":"\\ud800","big":123456789012345678901234567890,"plus":+1}}]')  # fmt: skip
     (row,) = rows_of(write(tmp_path / "a.json", raw))
     assert row["name"] == "a\x01\x00b\ufffd"
     detail = json.loads(row["detail"])
@@ -154,8 +163,10 @@ def test_odd_texts(tmp_path: Path) -> None:
 
 
 def test_missing_fields_and_duplicates(tmp_path: Path) -> None:
-    events: list[dict[str, Any]] = [{"ph": "X", "ts": 1, "dur": 5}, {"ts": 2, "dur": 3, "name": "no ph"}, {"ph": "X", "dur": 2},
-                                    {"ph": "X", "ts": 4, "name": "no end"}, {"ph": "?", "ts": 1}, *GOOD, *GOOD]  # fmt: skip
+    events: list[dict[str, Any]] = [
+        {"ph": "X", "ts": 1, "dur": 5}, {"ts": 2, "dur": 3, "name": "no ph"}, {"ph": "X", "dur": 2},
+        {"ph": "X", "ts": 4, "name": "no end"}, {"ph": "?", "ts": 1}, *GOOD, *GOOD,
+    ]  # fmt: skip
     path = write(tmp_path / "a.json", events)
     rows = rows_of(path)
     assert len(rows) == 3 + 8 and len({r["id"] for r in rows}) == len(rows)
@@ -240,14 +251,16 @@ def test_a_file_that_is_being_written_is_read_up_to_its_size(tmp_path: Path) -> 
 
 damage = st.lists(
     st.tuples(st.integers(0, len(TEXT)), st.sampled_from(["del", "add", "cut"]),
-              st.sampled_from([b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\0", b"\xff", b"-", b"e", b"9" * 30])),
+              st.sampled_from([b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\0", b"\xff", b"-", b"9" * 30])),
     min_size=1, max_size=4,
 )  # fmt: skip
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage, st.booleans())
-def test_damaged_anywhere_it_is_a_trace_or_one_sentence(tmp_path: Path, changes: list[tuple[int, str, bytes]], packed: bool) -> None:
+def test_damaged_anywhere_it_is_a_trace_or_one_sentence(
+    tmp_path: Path, changes: list[tuple[int, str, bytes]], packed: bool
+) -> None:
     data = TEXT.encode()
     for at, what, byte in changes:
         data = data[:at] + (byte if what == "add" else b"") + data[at + (what == "del") :]

@@ -25,7 +25,8 @@ def test_begin_and_end_become_slices(tmp_path: Path) -> None:
     with imported(path) as (trace, rows):
         skipped = {s["what"]: s["number"] for s in trace.metadata["import"]["skipped"]}
         assert trace.metadata["counts"]["unended"] == 1
-    assert short(rows) == [("outer", 0, 9000, 0), ("inner", 2000, 3000, 1), ("other", 6000, 14000, 0), ("open", 12000, -1, 0)]
+    assert short(rows) == [("outer", 0, 9000, 0), ("inner", 2000, 3000, 1), ("other", 6000, 14000, 0),
+                           ("open", 12000, -1, 0)]  # fmt: skip
     assert rows[0]["self"] == 6000 and rows[1]["parent"] == rows[0]["id"]
     assert json.loads(rows[0]["detail"]) == {"x": 1, "y": 2}
     assert skipped == {"ends without a begin": 1, "begins without an end": 1}
@@ -33,14 +34,15 @@ def test_begin_and_end_become_slices(tmp_path: Path) -> None:
 
 def test_asynchronous_events_get_lanes_of_their_own(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", json.dumps([
-        e("b", 0, "load", cat="io", id="0x1"), e("b", 1, "load", cat="io", id="0x2"), e("n", 2, "half", cat="io", id="0x1"),
+        e("b", 0, "load", cat="io", id="0x1"), e("b", 1, "load", cat="io", id="0x2"),
+        e("n", 2, "half", cat="io", id="0x1"),
         e("e", 3, "load", cat="io", id="0x1"), e("e", 9, "load", cat="io", id="0x2"), e("S", 4, "old", cat="x", id=7),
         e("F", 6, "old", cat="x", id=7), event("work", 0, 10),
     ]))  # fmt: skip
     with imported(path) as (trace, rows):
         kinds = {lane["lane"]: (lane["kind"], lane["name"]) for lane in trace.metadata["lanes"]}
-    assert sorted(short(rows)) == [("half", 2000, 0, 0), ("load", 0, 3000, 0), ("load", 1000, 8000, 0), ("old", 4000, 2000, 0),
-                                   ("work", 0, 10000, 0)]  # fmt: skip
+    assert sorted(short(rows)) == [("half", 2000, 0, 0), ("load", 0, 3000, 0), ("load", 1000, 8000, 0),
+                                   ("old", 4000, 2000, 0), ("work", 0, 10000, 0)]  # fmt: skip
     assert {kinds[r["lane"]] for r in rows if r["name"] != "work"} == {("async", "async io"), ("async", "async x")}
     assert all(r["parent"] == -1 for r in rows)
 
@@ -65,7 +67,8 @@ def test_instants_counters_and_flows(tmp_path: Path) -> None:
 
 
 def test_slices_that_overlap_on_one_thread(tmp_path: Path) -> None:
-    rows = rows_of(write(tmp_path / "a.json", [event("outer", 100, 100), event("inner", 150, 100), event("leaf", 210, 5)]))
+    events = [event("outer", 100, 100), event("inner", 150, 100), event("leaf", 210, 5)]
+    rows = rows_of(write(tmp_path / "a.json", events))
     assert [(r["name"], r["depth"], r["parent"], r["self"]) for r in rows] == [
         ("outer", 0, -1, 100_000), ("inner", 0, -1, 95_000), ("leaf", 1, rows[1]["id"], 5000)]  # fmt: skip
 

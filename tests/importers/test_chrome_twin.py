@@ -75,7 +75,7 @@ events = st.lists(st.tuples(keys, values), max_size=6).map(lambda v: "{" + ",".j
 texts = st.builds(
     lambda head, parts, tail: (head + "".join(a + b for a, b in parts) + tail).encode("utf-8", "surrogatepass"),
     st.sampled_from(['{"traceEvents":[', "[", '{"a":1,"traceEvents" : [', "", "\ufeff[", '{"b":{"c":[1]},', "junk ["]),
-    st.lists(st.tuples(events | values, st.sampled_from([",", ", ", "", "\n,", "]}", ",,", '} {"ph":"X"'])), max_size=8),
+    st.lists(st.tuples(events | values, st.sampled_from([",", ", ", "", "\n,", "]}", ',,} {"ph":"X"'])), max_size=8),
     st.sampled_from(["]}", "]", "", '],"z":5}', "]} trailing", ',{"ph":"X","ts":1,"dur":']),
 )
 
@@ -101,7 +101,8 @@ def test_times_are_exact(native: Any, token: str) -> None:
     names = RECORD.names or ()
     start, flags = records[0][names.index("start")], records[0][names.index("flags")]
     try:
-        exact = (Decimal(token) * 1000).quantize(Decimal(1), ROUND_HALF_UP) if token.strip("+-.0123456789eE") == "" else None
+        plain = token.strip("+-.0123456789eE") == ""
+        exact = (Decimal(token) * 1000).quantize(Decimal(1), ROUND_HALF_UP) if plain else None
     except InvalidOperation:
         return  # more digits than Decimal's context has
     if exact is not None and len(token) < 28 and abs(exact) < 1 << 63 and not flags & 2:
@@ -130,9 +131,8 @@ def test_nesting_is_alike(native: Any, rows: list[tuple[int, ...]], size: int) -
         answer = []
         for i in range(0, len(rows), size):
             part = rows[i : i + size]
-            lane, start, duration, kind, name = (
-                np.array([r[c] for r in part], t) for c, t in enumerate((np.int32, np.int64, np.int64, np.uint8, np.int32))
-            )
+            types = (np.int32, np.int64, np.int64, np.uint8, np.int32)
+            lane, start, duration, kind, name = (np.array([r[c] for r in part], t) for c, t in enumerate(types))
             out = [np.zeros(len(part), t) for t in (np.int64, np.int16, np.int64, np.int32)]
             answer.append((worker.add(lane, start, duration, kind, name, *out), [o.tolist() for o in out]))
         answer.append((worker.finish(), worker.nodes(), worker.counts()))

@@ -51,7 +51,8 @@ MODERN = [
 
 def test_a_modern_trace(tmp_path: Path) -> None:
     path = write(tmp_path / "run.pt.trace.json.gz", MODERN, baseTimeNanoseconds=1_700_000_000_000_000_000,
-                 distributedInfo={"rank": 3, "world_size": 8}, deviceProperties=[{"id": 0, "name": "H100"}])  # fmt: skip
+                 distributedInfo={"rank": 3, "world_size": 8},
+                 deviceProperties=[{"id": 0, "name": "H100"}])  # fmt: skip
     with imported(path) as (trace, rows):
         meta = trace.metadata
         row = by_name(rows)
@@ -60,7 +61,8 @@ def test_a_modern_trace(tmp_path: Path) -> None:
     assert (meta["rank"], meta["world_size"]) == (3, 8)
     assert meta["device"] == {"type": "cuda", "name": "H100", "emulated": False}
     assert [(lane["kind"], lane["name"]) for lane in meta["lanes"]] == [
-        ("thread", "main thread"), ("thread", "thread 2"), ("steps", "steps"), ("device", "cuda:0 stream 7")]  # fmt: skip
+        ("thread", "main thread"), ("thread", "thread 2"), ("steps", "steps"),
+        ("device", "cuda:0 stream 7")]  # fmt: skip
     assert "train.py(3): main" not in row and "nn.Module: Net_0" not in row
     linear, addmm = row["aten::linear"], row["aten::addmm"]
     assert (linear["start"], linear["duration"], linear["self"]) == (10_001, 40_000, 9_500)
@@ -175,7 +177,8 @@ def test_steps_by_the_optimizer(tmp_path: Path) -> None:
                                                            cat="user_annotation")]  # fmt: skip
     with imported(write(tmp_path / "a.json", events)) as (trace, rows):
         assert trace.metadata["steps"] | {"note": ""} == {
-            "rule": "optimizer", "rule_text": "by the optimizer's step()", "count": 3, "steady": 2, "note": ""}  # fmt: skip
+            "rule": "optimizer", "rule_text": "by the optimizer's step()", "count": 3, "steady": 2,
+            "note": ""}  # fmt: skip
     assert [r["start"] for r in rows] == sorted(r["start"] for r in rows)
     assert [(r["name"], r["start"], r["duration"]) for r in rows if r["kind"] == "step"] == [
         ("step 0", 0, 40_000), ("step 1", 40_000, 100_000), ("step 2", 140_000, 100_000)]  # fmt: skip
@@ -189,7 +192,8 @@ def test_memory_events_name_blocks(tmp_path: Path) -> None:
                 "args": {"Total Reserved": 100, "Total Allocated": 50 + ts, "Bytes": size, "Addr": address,
                          "Device Id": -1, "Device Type": 0, "Ev Idx": ts}}  # fmt: skip
 
-    path = write(tmp_path / "a.json", [memory(1, 64, 4096), memory(2, 32, 8192), memory(3, -64, 4096), memory(4, 16, 4096)])
+    events = [memory(1, 64, 4096), memory(2, 32, 8192), memory(3, -64, 4096), memory(4, 16, 4096)]
+    path = write(tmp_path / "a.json", events)
     rows = rows_of(path)
     assert [(r["name"], r["correlation"], r["device"]) for r in rows] == [
         ("allocate", 0, "cpu"), ("allocate", 1, "cpu"), ("release", 0, "cpu"), ("allocate", 2, "cpu")]  # fmt: skip

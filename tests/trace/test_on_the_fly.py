@@ -14,7 +14,8 @@ from neuron_explorer.trace.store import load
 
 
 def foreign(path: Path, *names: str) -> Path:
-    events = [{"ph": "X", "cat": "cpu_op", "name": n, "ts": i, "dur": 1, "pid": 1, "tid": 1} for i, n in enumerate(names)]
+    op = {"ph": "X", "cat": "cpu_op", "dur": 1, "pid": 1, "tid": 1}
+    events = [op | {"name": name, "ts": ts} for ts, name in enumerate(names)]
     path.write_text(json.dumps({"traceEvents": events}))
     return path
 
@@ -28,7 +29,7 @@ def test_it_is_imported_once_and_again_when_the_file_changes(tmp_path: Path) -> 
     path = foreign(tmp_path / "run.json", "a")
     told: list[str] = []
 
-    def reading(name: str):  # noqa: ANN202
+    def reading(name: str):
         from contextlib import nullcontext
 
         told.append(name)

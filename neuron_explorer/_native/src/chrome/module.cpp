@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "distinct.h"
 #include "nest.h"
 #include "stream.h"
 
@@ -253,6 +254,32 @@ PyMethodDef nest_methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
+// distinct(keys i64, out where i64) -> bytes (i64): where each distinct key appears first
+PyObject* distinct_keys(PyObject*, PyObject* args) {
+  Py_buffer keys, where;
+  if (!PyArg_ParseTuple(args, "y*w*", &keys, &where)) return nullptr;
+  PyObject* result = nullptr;
+  if (keys.len != where.len || keys.len % 8) {
+    PyErr_SetString(PyExc_ValueError, "arrays of unequal length");
+  } else {
+    try {
+      auto first = chrome::distinct(static_cast<const int64_t*>(keys.buf), static_cast<size_t>(keys.len) / 8,
+                                    static_cast<int64_t*>(where.buf));
+      result = bytes_of(first.data(), first.size() * 8);
+    } catch (const std::bad_alloc&) {
+      PyErr_NoMemory();
+    }
+  }
+  PyBuffer_Release(&keys);
+  PyBuffer_Release(&where);
+  return result;
+}
+
+PyMethodDef functions[] = {
+    {"distinct", distinct_keys, METH_VARARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyType_Slot reader_slots[] = {
     {Py_tp_init, reinterpret_cast<void*>(reader_init)},
     {Py_tp_dealloc, reinterpret_cast<void*>(reader_dealloc)},
@@ -271,7 +298,7 @@ PyType_Slot nest_slots[] = {
 };
 PyType_Spec nest_spec = {"nx_chrome.Nest", sizeof(NestObject), 0, Py_TPFLAGS_DEFAULT, nest_slots};
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "nx_chrome", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "nx_chrome", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

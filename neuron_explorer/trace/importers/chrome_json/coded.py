@@ -8,6 +8,7 @@ import numpy as np
 
 from ...text import TextTable
 from ...write import Coded
+from .distinct import distinct, distinct_rows
 
 __all__ = ["CodedById", "CodedByKey"]
 
@@ -35,17 +36,19 @@ class CodedById:
         codes = self._codes[numbers]
         missing = codes == -2
         if missing.any():
-            for number in np.unique(numbers[missing]).tolist():
+            numbers_missing = numbers[missing]
+            for number in numbers_missing[distinct(numbers_missing)[0]].tolist():
                 self._codes[number] = self.table.code(self._text(number))
             codes = self._codes[numbers]
         return codes
 
     def _sparse(self, numbers: np.ndarray) -> np.ndarray:
-        distinct, where = np.unique(numbers, return_inverse=True)
-        for number in distinct.tolist():
+        first, where = distinct(numbers)
+        found = numbers[first].tolist()
+        for number in found:
             if number not in self._later:
                 self._later[number] = self.table.code(self._text(number))
-        return np.array([self._later[n] for n in distinct.tolist()], np.int32)[where]
+        return np.array([self._later[n] for n in found], np.int32)[where]
 
     def column(self, numbers: np.ndarray) -> Coded:
         """The column."""
@@ -64,12 +67,7 @@ class CodedByKey:
         """The code of each combination."""
         if not len(numbers[0]):
             return np.zeros(0, np.int32)
-        where = numbers[0].astype(np.int64)
-        first = np.zeros(0, np.int64)
-        for more in numbers[1:]:
-            _, where = np.unique(where, return_inverse=True)
-            where = where.astype(np.int64) << 32 | more
-        _, first, where = np.unique(where, return_index=True, return_inverse=True)
+        first, where = distinct_rows(numbers)
         made = np.empty(len(first), np.int32)
         for i, key in enumerate(zip(*(n[first].tolist() for n in numbers), strict=True)):
             code = self._known.get(key)

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from .distinct import distinct, distinct_rows
 from .kinds import ALONE, CODE, FLOW, FRAME, INSTANT, PYTHON, SKIP, SLICE, Dialect, Kinds
 from .losses import Losses
 from .pairs import AsyncPairs, Pairs
@@ -235,8 +236,9 @@ class _Batches:
     def _flows(self, records: np.ndarray) -> None:
         skipped = self.found.dialect.skipped_flows
         if skipped and len(records):
-            distinct, where = np.unique(records["category"], return_inverse=True)
-            keep = np.array([self.kinds.category(int(c)) not in skipped for c in distinct], bool)[where]
+            first, where = distinct(records["category"])
+            categories = records["category"][first].tolist()
+            keep = np.array([self.kinds.category(c) not in skipped for c in categories], bool)[where]
             self.found.losses.add("flows that repeat the events' own links", int(np.count_nonzero(~keep)))
             records = records[keep]
         records["kind"] = FLOW
@@ -259,17 +261,18 @@ class _Batches:
         key = records["pid"].astype(np.int64) << 32
         if second is not None:
             key |= records[second]
-        distinct, where = np.unique(key, return_inverse=True)
-        numbers = np.array([self._lane(lane, int(k) >> 32, int(k) & 0xFFFFFFFF) for k in distinct], np.int32)
+        first, where = distinct(key)
+        keys = key[first].tolist()
+        numbers = np.array([self._lane(lane, k >> 32, k & 0xFFFFFFFF) for k in keys], np.int32)
         rows = (records["kind"] != FRAME) & (records["kind"] != FLOW)
-        counts = np.bincount(where[rows], minlength=len(distinct))
+        counts = np.bincount(where[rows], minlength=len(keys))
         self.found.losses.add("Python calls", int(np.count_nonzero(records["kind"] == FRAME)))
         if lane == "thread":
             self._describe(records, where, numbers)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             self.found.lanes[number].events += count
         records["pid"] = numbers[where]  # from here on, the lane
-        self.found.categories.update(np.unique(records["category"]).tolist())
+        self.found.categories.update(records["category"][distinct(records["category"])[0]].tolist())
         self.found.store.add(records)
 
     def _describe(self, records: np.ndarray, where: np.ndarray, numbers: np.ndarray) -> None:
@@ -304,12 +307,8 @@ class _Batches:
     def _metadata(self, records: np.ndarray) -> None:
         """Each distinct (name, process, thread, arguments) once; the last one counts."""
         found = self.found
-        mixed = np.uint64(0x9E3779B97F4A7C15)
-        first = records["name"].astype(np.uint64) << np.uint64(32) | records["pid"].astype(np.uint64)
-        second = records["tid"].astype(np.uint64) << np.uint64(32) | records["rest"].astype(np.uint64)
-        # A hash: two that collide would cost a lane its name, no more.
-        _, at = np.unique(first * mixed ^ (second * mixed >> np.uint64(7)) ^ second, return_index=True)
-        for record in records[np.sort(at)]:
+        first, _ = distinct_rows([records[key] for key in ("name", "pid", "tid", "rest")])
+        for record in records[first]:
             key = int(record["name"]), int(record["pid"]), int(record["tid"])
             if len(found.metadata) < 200_000 or key in found.metadata:
                 found.metadata[key] = int(record["rest"])

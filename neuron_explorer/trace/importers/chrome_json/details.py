@@ -27,6 +27,7 @@ class Details:
     def __init__(self, kinds: Kinds) -> None:
         self._kinds = kinds
         self._texts = kinds.texts
+        self._categories: dict[int, str] = {}
 
     def numbers(self, records: np.ndarray) -> tuple[np.ndarray, ...]:
         """What the document of each record depends on."""
@@ -44,14 +45,18 @@ class Details:
         """The JSON document."""
         members = []
         given = self._texts.members(rest) if rest else ""
-        if kind == _COPY or kind == _COLLECTIVE:
+        if kind in (_COPY, _COLLECTIVE):
             facts = self._copy(name) if kind == _COPY else collective_facts(self._arguments(rest))
             members += [f'"{k}":{json.dumps(v)}' for k, v in facts.items() if f'"{k}":' not in given]
         for key, value in (("bytes", size), ("address", address), ("allocated", allocated), ("reserved", reserved)):
             if value != MISSING:
                 members.append(f'"{key}":{value}')
         if category:
-            members.append(f'"category":{json.dumps(self._texts.content(category), ensure_ascii=False)}')
+            said = self._categories.get(category)
+            if said is None:
+                said = f'"category":{json.dumps(self._texts.content(category), ensure_ascii=False)}'
+                self._categories[category] = said
+            members.append(said)
         if given:
             members.append(given)
         return "{" + ",".join(members) + "}" if members else None

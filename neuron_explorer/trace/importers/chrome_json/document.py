@@ -44,8 +44,9 @@ _WHY: Final = {
     "Python frames beyond 4,000,000": "more than a trace keeps",
 }  # fmt: skip
 _HARMLESS: Final = frozenset({
-    "metadata events", "Python calls", "flows", "flows that repeat the events' own links", "spans of the profiler itself",
-    "marks of the profiler itself", "empty entries", "events without a comma before them",
+    "metadata events", "Python calls", "flows", "flows that repeat the events' own links",
+    "spans of the profiler itself", "marks of the profiler itself", "empty entries",
+    "events without a comma before them",
 })  # fmt: skip
 _KEPT: Final = frozenset({
     "events with an impossible duration (dur)", "events without an end", "begins without an end",

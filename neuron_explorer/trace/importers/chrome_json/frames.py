@@ -67,7 +67,8 @@ class Frames:
         how = np.where(self.user, values.index("stack"), how)
         count = len(self.parent) - 1
         return {
-            "kind": "frame", "id": np.arange(1, count + 1), "parent": np.where(self.parent[1:] > 0, self.parent[1:], -1),
+            "kind": "frame", "id": np.arange(1, count + 1),
+            "parent": np.where(self.parent[1:] > 0, self.parent[1:], -1),
             "file": self.files.column(self.file[1:]), "line": self.line[1:],
             "function": self.functions.column(self.function[1:]), "attribution": Coded(how[1:], values),
         }  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from ....errors import BadTraceError, OutputError
 from ...sniff import printable
@@ -83,6 +84,7 @@ def _write(
             columns = _with_steps(columns, made, nested, window) if made.steps.made else columns
             if columns is not None:
                 writer.write_rows(columns)
+                pa.default_memory_pool().release_unused()
         tally = maker.tally
         if made.steps.made:
             tally.events += len(made.steps.number)

@@ -12,9 +12,10 @@ from typing import Final
 import numpy as np
 
 from ... import schema
+from .distinct import distinct
 from .texts import Texts
 
-__all__ = ["ALONE", "CODE", "Dialect", "FLOW", "INSTANT", "KINDS", "Kinds", "PYTHON", "SKIP", "SLICE"]
+__all__ = ["ALONE", "CODE", "FLOW", "INSTANT", "KINDS", "PYTHON", "SKIP", "SLICE", "Dialect", "Kinds"]
 
 KINDS: Final = tuple(schema.KINDS)
 CODE: Final = {kind: code for code, kind in enumerate(KINDS)}
@@ -57,15 +58,14 @@ class Kinds:
     def of(self, category: np.ndarray, name: np.ndarray) -> np.ndarray:
         """Kind codes (into ``KINDS``; ``SKIP`` leaves it out)."""
         pair = category.astype(np.int64) << 32 | name
-        distinct, where = np.unique(pair, return_inverse=True)
-        codes = np.array([self._one(int(p)) for p in distinct], np.uint8)
-        return codes[where]
+        first, where = distinct(pair)
+        return np.array([self._one(p) for p in pair[first].tolist()], np.uint8)[where]
 
     def devices(self, category: np.ndarray) -> np.ndarray:
         """Which categories are of events on a device."""
-        distinct, where = np.unique(category, return_inverse=True)
-        found = np.array([self.category(int(c)) in self.dialect.device_categories for c in distinct], bool)
-        return found[where]
+        first, where = distinct(category)
+        those = self.dialect.device_categories
+        return np.array([self.category(c) in those for c in category[first].tolist()], bool)[where]
 
     def category(self, number: int) -> str:
         """A category in lower case."""

@@ -79,7 +79,8 @@ def make_layout(
     content = {n: texts.content(n) if n else "" for lane in found.lanes for n in (lane.pid, lane.tid)}
     categories = {texts.content(c).lower() for c in found.categories if c}
     on_device = [lane.kind == "thread" and lane.on_device * 2 > lane.events for lane in found.lanes]
-    labels = " ".join(names.text("process_labels", lane.pid) for lane, d in zip(found.lanes, on_device, strict=True) if d)
+    devices = [lane for lane, device in zip(found.lanes, on_device, strict=True) if device]
+    labels = " ".join(names.text("process_labels", lane.pid) for lane in devices)
     kind_of_device = device_type(categories, labels) if any(on_device) else ""
     events_of: dict[int, int] = {}
     for lane, device in zip(found.lanes, on_device, strict=True):
@@ -95,7 +96,8 @@ def make_layout(
         pid = content[lane.pid]
         return (
             device, lane.pid != main, names.index("process_sort_index", lane.pid), len(pid), pid, group,
-            lane.stream if device else first, names.index("thread_sort_index", lane.pid, lane.tid), -lane.events, number,
+            lane.stream if device else first, names.index("thread_sort_index", lane.pid, lane.tid),
+            -lane.events, number,
         )  # fmt: skip
 
     ordered = sorted((n for n, lane in enumerate(found.lanes) if lane.events), key=order)
@@ -117,8 +119,8 @@ def make_layout(
             stream[number] = lane.stream if lane.stream >= 0 else _first_number(tid)
             device_names[number] = f"{kind_of_device}:{index}" if index >= 0 else kind_of_device
             given = names.text("thread_name", lane.pid, lane.tid)
-            plain = not given or given.split()[0] == "stream"
-            name = f"{device_names[number]} " + (f"stream {stream[number]}" if plain and stream[number] >= 0 else given or tid)
+            plain = (not given or given.split()[0] == "stream") and stream[number] >= 0
+            name = f"{device_names[number]} " + (f"stream {stream[number]}" if plain else given or tid)
             entry |= {"kind": "device", "device": device_names[number], "stream": int(stream[number]), "thread": -1}
         elif lane.kind == "thread":
             thread[number] = sequence.get(lane.pid, 0)
@@ -141,8 +143,7 @@ def make_layout(
         host=np.array([not d for d in on_device], bool), step_start=steps.start, step_end=steps.end,
         step_number=steps.number.astype(np.int32), rank=rank,
     )  # fmt: skip
-    devices = len({d for d in device_names if d})
-    return Made(layout, table, steps, main_process, devices, step_lane, bool(names))
+    return Made(layout, table, steps, main_process, len({d for d in device_names if d}), step_lane, bool(names))
 
 
 def _steps(

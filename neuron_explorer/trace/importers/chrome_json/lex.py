@@ -5,8 +5,20 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["Bad", "MAX_DEPTH", "MAX_TEXT", "More", "integer", "is_value", "nanoseconds", "read_scalar", "read_string",
-           "read_value", "scalar", "skip_space"]  # fmt: skip
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_TEXT",
+    "Bad",
+    "More",
+    "integer",
+    "is_value",
+    "nanoseconds",
+    "read_scalar",
+    "read_string",
+    "read_value",
+    "scalar",
+    "skip_space",
+]  # fmt: skip
 
 MAX_DEPTH: Final = 64
 MAX_TEXT: Final = 256 << 10

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from .distinct import distinct
 from .kinds import CODE, Kinds
 from .reader import open_nest
 from .records import MISSING, RECORD
@@ -59,7 +60,7 @@ class Nested:
         order = np.argsort(self.late_row, kind="stable")
         row, time = self.late_row[order], self.late_self[order]
         for window in self._from_disk() if self.on_disk else self.kept:
-            at = np.searchsorted(row, [window.first, window.first + len(window.records)])
+            at: Any = np.searchsorted(row, [window.first, window.first + len(window.records)])
             np.subtract.at(window.own, row[at[0] : at[1]] - window.first, time[at[0] : at[1]])
             # Children that overlap may last longer than what encloses them.
             window.own[(window.own < 0) & (window.records["duration"] >= 0)] = 0
@@ -127,7 +128,7 @@ def _note(found: Nested, window: Window, is_optimizer: np.ndarray) -> None:
                 start = int(record["start"])
                 list_.append((int(record["pid"]), start, start + int(record["duration"]), int(record["name"])))
     if records["stack"].any():
-        found.stacks.update(np.unique(records["stack"]).tolist())
+        found.stacks.update(records["stack"][distinct(records["stack"])[0]].tolist())
     forward = (records["sequence"] != MISSING) & ((records["forward"] == MISSING) | (records["forward"] == 0))
     forward &= (kind == _OP) | (kind == _AUTOGRAD)
     if forward.any():

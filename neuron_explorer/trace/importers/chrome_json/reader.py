@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-__all__ = ["Nest", "Reader", "open_nest", "open_reader"]
+__all__ = ["Nest", "Reader", "native", "open_nest", "open_reader"]
 
 MAX_TEXT_BYTES = 1 << 30
 """Of all distinct texts together; texts beyond are left out and counted."""
@@ -43,9 +43,19 @@ class Nest(Protocol):
     def counts(self) -> tuple[int, int]: ...
 
 
+def native() -> tuple[Any, str]:
+    """The native module, and why there is none ("" when there is)."""
+    from ...._native import NativeUnavailable, load_chrome
+
+    try:
+        return load_chrome(), ""
+    except NativeUnavailable as error:
+        return None, str(error)
+
+
 def open_reader(keys: Mapping[str, tuple[bool, int]]) -> tuple[Reader, str]:
     """A reader, and why it is not the native one ("" when it is)."""
-    module, reason = _native()
+    module, reason = native()
     if module is not None:
         return module.Reader(dict(keys), MAX_TEXT_BYTES), ""
     from .twin import TwinReader
@@ -55,19 +65,10 @@ def open_reader(keys: Mapping[str, tuple[bool, int]]) -> tuple[Reader, str]:
 
 def open_nest() -> Nest:
     """What finds the enclosing events."""
-    module, _ = _native()
+    module, _ = native()
     if module is not None:
         nest: Nest = module.Nest(MAX_FRAMES)
         return nest
     from .nest import TwinNest
 
     return TwinNest(MAX_FRAMES)
-
-
-def _native() -> tuple[Any, str]:
-    from ...._native import NativeUnavailable, load_chrome
-
-    try:
-        return load_chrome(), ""
-    except NativeUnavailable as error:
-        return None, str(error)

@@ -1,20 +1,20 @@
-"""Rows that later rows ask for by an id: the latest few million of them."""
+"""Rows that later rows ask for by an id: the latest of them."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 __all__ = ["NOTE", "Recent"]
 
-MOST: Final = 2_000_000
+MOST: Final = 600_000
 NOTE: Final = np.dtype([("row", "<i8"), ("node", "<i4"), ("module", "<i4"), ("phase", "<i1"), ("how", "<i1")])
 
 
 class Recent:
-    """Id → what is known of a row (``NOTE``). Of rows with the same id the latest one counts; the oldest are forgotten."""
+    """Id → what is known of a row (``NOTE``). Of rows with one id the latest counts; the oldest are forgotten."""
 
     def __init__(self, most: int = MOST) -> None:
         self._parts: deque[tuple[np.ndarray, np.ndarray]] = deque()
@@ -40,7 +40,7 @@ class Recent:
             if not len(missing):
                 break
             wanted = keys[missing]
-            at = np.searchsorted(known, wanted, "right") - 1
+            at: Any = np.searchsorted(known, wanted, "right") - 1
             hit = (at >= 0) & (known[np.maximum(at, 0)] == wanted)
             found[missing[hit]] = notes[at[hit]]
             missing = missing[~hit]

@@ -11,8 +11,22 @@ from typing import Final
 import numpy as np
 
 __all__ = [
-    "FAULTS", "INTS", "KINETO_KEYS", "MISSING", "NO_KEYS", "RECORD", "TEXTS",
-    "BAD_DURATION", "BAD_START", "DEEP", "EMPTY", "LONG", "NO_ARGUMENTS", "NO_DURATION", "NO_START", "TEXT_TIME",
+    "BAD_DURATION",
+    "BAD_START",
+    "DEEP",
+    "EMPTY",
+    "FAULTS",
+    "INTS",
+    "KINETO_KEYS",
+    "LONG",
+    "MISSING",
+    "NO_ARGUMENTS",
+    "NO_DURATION",
+    "NO_KEYS",
+    "NO_START",
+    "RECORD",
+    "TEXTS",
+    "TEXT_TIME",
 ]  # fmt: skip
 
 MISSING: Final = -(1 << 63)

@@ -12,10 +12,11 @@ from ... import schema
 from ...text import TextTable
 from ...write import Coded
 from .ancestors import nearest, outermost
+from .blocks import Blocks, memory_device
 from .coded import CodedById, CodedByKey
 from .details import Details
+from .distinct import distinct
 from .frames import Frames
-from .blocks import Blocks, memory_device
 from .kinds import CODE, FLOW, FRAME, KINDS, Kinds
 from .nested import Nested, Window
 from .recent import NOTE, Recent
@@ -28,10 +29,9 @@ ATTRIBUTIONS: Final = tuple(schema.ATTRIBUTIONS)
 _HOW: Final = {name: code for code, name in enumerate(ATTRIBUTIONS)}
 _PHASE: Final = {name: code for code, name in enumerate(schema.PHASES)}
 _AUTOGRAD, _RANGE, _LAUNCH, _STEP, _MEMORY = (CODE[k] for k in ("autograd", "range", "launch", "step", "memory"))
-_HAS_PHASE: Final = np.array([k in ("op", "autograd", "range", "launch", "sync", "copy", "collective", "fallback", "device")
-                              for k in KINDS] + [False] * (256 - len(KINDS)))  # fmt: skip
-_TIMED: Final = np.array([k in ("op", "autograd", "launch", "copy", "sync", "fallback", "collective") for k in KINDS]
-                         + [False] * (256 - len(KINDS)))  # fmt: skip
+_WORK: Final = ("op", "autograd", "launch", "copy", "sync", "fallback", "collective")
+_TIMED: Final = np.isin(np.arange(256), [CODE[k] for k in _WORK])
+_HAS_PHASE: Final = np.isin(np.arange(256), [CODE[k] for k in (*_WORK, "range", "device")])
 _COMPILED: Final = re.compile(r"Torch-Compiled Region: (\S{1,100})")
 
 
@@ -293,13 +293,13 @@ class RowMaker:
         key = records["category"][at].astype(np.int64) << 32 ^ records["id"][at]
         begins = records["phase"][at] != ord("f")  # a step of a flow ends one arrow and begins the next
         ends = records["phase"][at] != ord("s")
-        distinct, code = np.unique(key, return_inverse=True)
+        _, code = distinct(key)
         order = code.astype(np.int64) * (len(at) + 1) + np.arange(len(at))
         sources = np.flatnonzero(begins & (bound >= 0))
         sources = sources[np.argsort(order[sources])]
         notes = _notes(bound[sources], whole, how, phase, rows)
         targets = np.flatnonzero(ends & (bound >= before))
-        place = np.searchsorted(order[sources], order[targets]) - 1
+        place: Any = np.searchsorted(order[sources], order[targets]) - 1
         here = (place >= 0) & (code[sources[np.maximum(place, 0)]] == code[targets]) if len(sources) else place >= 0
         found = self._flows.get(key[targets])
         found[here] = notes[place[here]]
@@ -328,7 +328,8 @@ class RowMaker:
         self._externals.put(external[ops], _notes(ops + before, whole, how, phase, rows))
         calls = np.flatnonzero(here & (correlation != MISSING))
         above = parent[calls + before]
-        self._launches.put(correlation[calls], _notes(np.where(above >= 0, above, calls + before), whole, how, phase, rows))
+        callers = np.where(above >= 0, above, calls + before)
+        self._launches.put(correlation[calls], _notes(callers, whole, how, phase, rows))
         work = np.flatnonzero(~here & ((external != MISSING) | (correlation != MISSING)) & (records["kind"] != FLOW))
         if not len(work):
             return

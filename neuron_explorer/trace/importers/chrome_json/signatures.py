@@ -24,6 +24,7 @@ _NO_TENSOR: Final = frozenset({
     "Tuple", "SymInt", "GenericDict", "Stream", "Object",
 })  # fmt: skip
 _MOST: Final = 4096
+_CACHED: Final = 20_000
 
 
 class Signatures:
@@ -31,6 +32,7 @@ class Signatures:
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
+        self._lists: dict[int, list[Any]] = {}
 
     def shapes(self, dims: int, types: int) -> str | None:
         """Sizes of tensors; null for what is no tensor."""
@@ -62,8 +64,14 @@ class Signatures:
         return _dumps([_value(v) for v in values]) if any(v not in ("", None) for v in values) else None
 
     def _list(self, number: int) -> list[Any]:
-        value = self._texts.value(number) if number else None
-        return value[:_MOST] if isinstance(value, list) else []
+        known = self._lists.get(number)
+        if known is None:
+            value = self._texts.value(number) if number else None
+            known = value[:_MOST] if isinstance(value, list) else []
+            if len(self._lists) >= _CACHED:
+                self._lists.clear()
+            self._lists[number] = known
+        return known
 
 
 def _value(text: Any) -> Any:

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .records import RECORD
 
 __all__ = ["IN_MEMORY", "Store", "sort_order"]
 
-IN_MEMORY: Final = 400_000
+IN_MEMORY: Final = 240_000
 """Records that are kept in memory (160 bytes each), and that a window should have."""
 DAYS: Final = 7 * 86_400 * 10**9
 """Times further than this from the middle of the run belong to no run (ns)."""
@@ -111,11 +111,11 @@ class Store:
         folder = self.work_folder()
         for piece in self._pieces(folder / "records"):
             piece = self._inside(piece)
-            at = np.searchsorted(edges, piece["start"], "right")
+            at: Any = np.searchsorted(edges, piece["start"], "right")
             order = np.argsort(at, kind="stable")
             piece, at = piece[order], at[order]
-            cuts = np.flatnonzero(np.diff(at)) + 1
-            for part, number in zip(np.split(piece, cuts), at[np.r_[0, cuts]].tolist() if len(at) else (), strict=False):
+            for part in np.split(piece, np.flatnonzero(np.diff(at)) + 1) if len(piece) else ():
+                number = int(np.searchsorted(edges, part["start"][0], "right"))
                 with (folder / f"window-{number}").open("ab") as file:
                     file.write(np.ascontiguousarray(part).data)
         (folder / "records").unlink()

@@ -84,15 +84,10 @@ def members(raw: bytes) -> str:
 def loads(raw: bytes) -> Any:
     """A JSON value with everything tolerated that the readers tolerate; None where that does not help."""
     try:
-        return json.loads(members(raw), parse_int=_bounded)
+        return json.loads(members(raw))  # an integer of thousands of digits is a ValueError
     except (ValueError, RecursionError):
         return None
 
 
 def _escaped(found: re.Match[str]) -> str:
     return "\\" + found[0]
-
-
-def _bounded(digits: str) -> int | str:
-    # A number of a million digits takes minutes to turn into an integer.
-    return int(digits) if len(digits) < 40 else digits

@@ -88,7 +88,8 @@ class EventParser:
     def _record(self) -> bytes:
         rest = self.texts.number(b",".join(self._rest)) if self._rest else 0
         return _LAYOUT.pack(
-            *self._times, self._offset, *self._ints, *self._numbers.values(), *self._texts, rest, self._flags, self._phase
+            *self._times, self._offset, *self._ints, *self._numbers.values(), *self._texts, rest, self._flags,
+            self._phase,
         )
 
     def _key(self, text: bytes, at: int) -> tuple[bytes, int]:

@@ -25,7 +25,8 @@ def traces_in(path: Path, most: int = MAX_TRACES) -> list[Path]:
     looked = 0
     base = len(path.parts)
     for folder, folders, files in os.walk(path):
-        folders[:] = sorted(f for f in folders if not f.startswith(".")) if len(Path(folder).parts) - base < MAX_DEPTH else []
+        below = len(Path(folder).parts) - base < MAX_DEPTH
+        folders[:] = sorted(f for f in folders if below and not f.startswith("."))
         for name in sorted(files):
             looked += 1
             if looked > MAX_FILES or len(found) >= most:
