@@ -25,8 +25,18 @@ Search = Mapping[str, str]
 """The page's state: the query string, one value a key."""
 
 PAGE_MODULES: Final = (
-    "overview", "timeline", "bottlenecks", "source", "roofline", "memory", "recompiles", "readiness", "sql", "about",
-)  # fmt: skip
+    "overview",
+    "timeline",
+    "bottlenecks",
+    "source",
+    "roofline",
+    "compare",
+    "memory",
+    "recompiles",
+    "readiness",
+    "sql",
+    "about",
+)
 """Modules under ``ui/pages`` in the order of the navigation."""
 
 
@@ -84,6 +94,24 @@ def keeping(filters: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         _kept.reset(token)
+
+
+_offered: ContextVar[Registry | None] = ContextVar("offered", default=None)
+
+
+@contextmanager
+def offering(registry: Registry) -> Iterator[None]:
+    """While this lasts, a page may look at the other traces of the server."""
+    token = _offered.set(registry)
+    try:
+        yield
+    finally:
+        _offered.reset(token)
+
+
+def offered() -> Registry | None:
+    """The traces of the server whose page is drawn; None outside of that."""
+    return _offered.get()
 
 
 def page_url(trace_id: str, path: str, search: Search | None = None) -> str:

@@ -131,4 +131,4 @@ def test_samples_compare_in_every_format():
     document = json.loads(render(answer, "json"))
     assert set(document["tables"]) == {t.name for t in TABLES}
     for form in ("text", "markdown", "csv"):
-        assert "fused_optimizer.py:39" in render(answer, form)
+        assert "fused_optimizer.py:39" in render(answer, form).replace("\\", "")
