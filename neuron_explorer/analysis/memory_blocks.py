@@ -78,7 +78,8 @@ class Blocks:
     ``len(rows)``: there at the end); a block is alive at position p where born <= p < died. ``row``: the
     position of the row that tells where it was allocated, -1 for none. ``late``: it went before ``died``.
     ``noted``: positions of the rows that name gradients. ``levels``: per owner, position, allocated and
-    reserved bytes as its allocator said. ``odd``: rows that make no sense and are not used.
+    reserved bytes as its allocator said. ``nameless``: rows that do not tell which block they are about.
+    ``odd``: rows that make no sense. Neither are used.
     """
 
     owners: tuple[Owner, ...]
@@ -92,6 +93,7 @@ class Blocks:
     late: np.ndarray
     levels: dict[int, np.ndarray]
     noted: np.ndarray
+    nameless: int
     odd: int
 
     def __len__(self) -> int:
@@ -229,7 +231,12 @@ def _paired(
     died = following[is_birth]
     came_from = np.zeros(len(moves), bool)  # a release that a birth precedes
     came_from[1:] = same & is_birth[:-1]
-    strays = np.concatenate([moves[~is_birth & ~came_from], np.flatnonzero(release & (number < 0))])
+    # Where allocations have no number, nobody knows what a release without one gives back.
+    nameless = birth & (number < 0)
+    blind = np.zeros(len(owners) + 1, bool)
+    blind[rows.owner[nameless]] = True
+    nameless |= release & (number < 0) & blind[rows.owner]
+    strays = np.concatenate([moves[~is_birth & ~came_from], np.flatnonzero(release & (number < 0) & ~nameless)])
     found = of("found")[born_rows]
     gone = np.minimum(died, count - 1)
     late = (died < count) & release[gone] & amounts.late[gone] if count else np.zeros(0, bool)
@@ -254,7 +261,8 @@ def _paired(
     _add_unseen(parts, told, count)
     joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     used = birth | release | of("level", *ROLES)
-    return Blocks(owners, rows, levels=told, noted=np.flatnonzero(of("gradient")), odd=int((~used).sum()), **joined)
+    said = {"levels": told, "noted": np.flatnonzero(of("gradient"))}
+    return Blocks(owners, rows, **joined, **said, nameless=int(nameless.sum()), odd=int((~used).sum()))
 
 
 def _keys(owner: np.ndarray, number: np.ndarray) -> np.ndarray:

@@ -67,6 +67,9 @@ def remarks(found: Blocks) -> tuple[str, ...]:
     said = []
     if found.odd:
         said.append(f"{q.plural(found.odd, 'row')} about memory that make no sense set aside")
+    if found.nameless:
+        what = q.plural(found.nameless, "allocation or release", "allocations and releases")
+        said.append(f"{what} left out: the trace does not tell which block each is about")
     late = int(found.late.sum())
     if late:
         said.append(f"{q.plural(late, 'block')} went while nothing was recorded, and count until it went on")
@@ -198,6 +201,8 @@ def _largest(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _headline(devices: list[dict[str, Any]], lines: list[dict[str, Any]], at: int | None) -> str:
     first = devices[0]
+    if not first["peak"] and at is None:
+        return f"no block of memory of {first['device']} could be followed"
     mine = _largest([r for r in lines if r["device"] in ("", first["device"])])
     if at is None:
         head = f"peak of {first['device']}: {shown(first['peak'], 'B')} at {q.duration(first['peak_at_ns'])}"

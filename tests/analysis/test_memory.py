@@ -207,6 +207,14 @@ def test_rows_that_make_no_sense_are_counted_and_not_used(opened):
     assert "6 rows about memory" in " ".join(ask(trace, "memory").notes)
 
 
+def test_blocks_that_are_not_told_apart_are_left_out(opened):
+    trace = opened([word("allocate", 1, -1, 10), word("release", 2, -1, -10), word("release", 3, -1, -99)])
+    assert (len(blocks(trace)), blocks(trace).nameless, blocks(trace).odd) == (0, 3, 0)
+    answer = ask(trace, "memory")
+    assert answer.table("memory_devices").records()[0]["peak"] == 0
+    assert "3 allocations and releases left out" in " ".join(answer.notes)
+
+
 def test_without_rows_the_answer_says_why(opened):
     trace = opened([], capabilities_note=1)
     assert ask(trace, "memory").headline == "nothing was allocated"
