@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from neuron_explorer.ui.timeline import blocks, build, lod, marks, match, reading, rows, scatter, service, span
 from neuron_explorer.ui.timeline.index import open_index
 from neuron_explorer.ui.timeline.keys import FIRST
-from neuron_explorer.ui.timeline.own import pieces
+from neuron_explorer.ui.timeline.own import pieces, together
 from neuron_explorer.ui.timeline.tiles import merged_entries, tile_count, tile_span
 
 LANES = [{"lane": 0, "kind": "thread", "name": "a", "process": 1, "thread": 0},
@@ -278,3 +278,45 @@ def test_marks_of_any_matches_are_the_bins_they_touch(make_trace, tiny_parts, ev
         assert set(np.flatnonzero(bits[track]).tolist()) == {b for b in want if b < 1024}
     starts = index.column("start")[found.positions]
     assert marks.over_the_run(found).tolist() == sorted({int(s * 1024 / index.end) for s in starts})
+
+
+@FIXTURE
+@given(st.integers(0, 10_000), st.integers(2, 60), st.data())
+def test_nested_events_taken_together_are_those_taken_one_by_one(make_trace, tiny_parts, seed, n, data):
+    rng = np.random.default_rng(seed)
+    events = []
+
+    def fill(lane, t0, t1, depth):
+        at = t0
+        while len(events) < n and depth < 4 and at <= t1:
+            start = at + int(rng.integers(0, 1 + (t1 - at) // 3))
+            end = min(t1, start + int(rng.integers(0, 1 + max(1, (t1 - start) // 2))))
+            if rng.random() < 0.9:  # without the outer one: inner events of nobody
+                events.append((lane, depth, start, end - start, int(rng.integers(0, 4)), int(rng.integers(-1, 4))))
+            fill(lane, start, end, depth + 1)
+            at = end + int(rng.integers(0, 9))
+
+    for lane in (2, 0, 1):
+        fill(lane, 0, 150, 0)
+    columns = columns_of(events or [(0, 0, 0, 5, 0, 0)])
+    index = built(make_trace, columns)
+    t0 = data.draw(st.integers(0, index.end - 1))
+    t1 = data.draw(st.integers(t0 + 1, index.end))
+    check_span(index, columns, t0, t1)
+    lanes = list(range(len(index.lanes)))
+    found = together(index, lanes, t0, t1)
+    assert found is not None
+    one_by_one = [part for lane in lanes for part in pieces(index, lane, t0, t1)]
+    for field in ("at", "start", "self_ns", "began", "goes_on"):
+        want = np.concatenate([np.zeros(0, int), *(getattr(part, field) for part in one_by_one)])
+        order = np.argsort(np.concatenate([np.zeros(0, int), *(part.at for part in one_by_one)]))
+        assert (getattr(found, field)[np.argsort(found.at)] == want[order]).all(), field
+
+
+def test_what_is_not_nested_is_not_taken_together(make_trace, tiny_parts):
+    outer, inner = (0, 0, 0, 10, 0, 0), (0, 1, 5, 10, 1, 0)
+    for events in ([outer, inner], [(0, 0, 8, 10, 0, 0), inner], [outer, (0, 0, 5, 10, 1, 0)]):
+        columns = columns_of(events)
+        index = built(make_trace, columns)
+        assert together(index, [0], 0, index.end) is None
+        check_span(index, columns, 0, index.end)

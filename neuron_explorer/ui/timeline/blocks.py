@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from neuron_explorer.ui.timeline.categories import CATEGORIES, OPEN_FLAG
-from neuron_explorer.ui.timeline.own import Pieces, pieces
+from neuron_explorer.ui.timeline.own import Pieces, in_batches, pieces
 from neuron_explorer.ui.timeline.reading import WORKERS
 from neuron_explorer.ui.timeline.rows import Rows, give_back
 
@@ -149,16 +149,27 @@ def write(folder: Path, rows: Rows, end: int, codes: Codes, tell: Any = None) ->
     return {"bounds": len(bounds), "numbers": [[*which, len(each)] for which, each in numbers.items()]}
 
 
-def _windows(rows: Rows, bounds: np.ndarray) -> Iterator[tuple[int, str, int, int]]:
-    """(lane, group, first and last bound): each lane whole where it is small, else some blocks at a time."""
+def _windows(rows: Rows, bounds: np.ndarray) -> Iterator[tuple[list[int], str, int, int]]:
+    """(lanes, group, first and last bound): small lanes together, of a large one some blocks at a time."""
     last = len(bounds) - 1
-    for number, lane in enumerate(rows.lanes):
-        for group, kind in GROUPS:
+    for group, kind in GROUPS:
+        small: list[int] = []
+        waiting = 0
+        for number, lane in enumerate(rows.lanes):
             if lane["kind"] != kind:
                 continue
-            step = last if lane["events"] <= WINDOW_EVENTS else max(1, WINDOW_EVENTS // BLOCK_EVENTS)
-            for low in range(0, last, step):
-                yield number, group, low, min(low + step, last)
+            if lane["events"] > WINDOW_EVENTS:
+                step = max(1, WINDOW_EVENTS // BLOCK_EVENTS)
+                for low in range(0, last, step):
+                    yield [number], group, low, min(low + step, last)
+                continue
+            if waiting + lane["events"] > WINDOW_EVENTS:
+                yield small, group, 0, last
+                small, waiting = [], 0
+            small.append(number)
+            waiting += lane["events"]
+        if small:
+            yield small, group, 0, last
 
 
 class _Sums:
@@ -179,12 +190,12 @@ class _Sums:
         self.tables = {name: np.zeros((len(bounds), width), np.int64) for name, _ in FILES}
         self._lock = threading.Lock()
 
-    def add(self, lane: int, group: str, low: int, high: int) -> None:
-        """Count a lane's events between two bounds."""
+    def add(self, lanes: list[int], group: str, low: int, high: int) -> None:
+        """Count the events of lanes between two bounds."""
         inner = self._bounds[low + 1 : high]
-        for part in pieces(self._rows, lane, int(self._bounds[low]), int(self._bounds[high]), inner):
-            edges = np.concatenate(([0], np.searchsorted(part.start, inner, "left"), [len(part.start)]))
-            block = np.repeat(np.arange(high - low), np.diff(edges))
+        t0, t1 = int(self._bounds[low]), int(self._bounds[high])
+        for part in in_batches(part for lane in lanes for part in pieces(self._rows, lane, t0, t1, inner)):
+            block = np.searchsorted(inner, part.start, "right")
             for by in CRITERIA:
                 self._add(part, block, group, by, low, high - low)
 

@@ -6,14 +6,18 @@ time is a sum over time: that of a window is the sum of those of its parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Final
 
 import numpy as np
 
 from neuron_explorer.ui.timeline.rows import Rows
 
 NO_CUTS = np.zeros(0, np.int64)
+MOST_TOGETHER: Final = 1 << 21
+AT_ONCE: Final = 1 << 17
+"""Events of a batch; less work is done for each of many small parts."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,73 @@ def pieces(rows: Rows, lane: int, t0: int, t1: int, cuts: np.ndarray = NO_CUTS) 
             own -= _taken(start, end, *below[1:])
         yield Pieces(at, start, own, began, goes_on)
         below = depth, start, end
+
+
+def in_batches(parts: Iterable[Pieces]) -> Iterator[Pieces]:
+    """The same pieces, small parts joined to larger ones."""
+    waiting: list[Pieces] = []
+    events = 0
+    for part in parts:
+        waiting.append(part)
+        events += len(part.at)
+        if events >= AT_ONCE:
+            yield _joined(waiting)
+            waiting, events = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(parts: list[Pieces]) -> Pieces:
+    if len(parts) == 1:
+        return parts[0]
+    return Pieces(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Pieces)))
+
+
+def together(rows: Rows, lanes: Sequence[int], t0: int, t1: int) -> Pieces | None:
+    """As ``pieces``, of all lanes and depths at once: the work does not grow with their number but
+    for two searches in each row. None where events overlap or are not nested, as calls are, or
+    where they are too many."""
+    found = [
+        (number, rows.track(track)[1], *rows.window(track, t0, t1))
+        for number in lanes
+        for track in range(rows.lanes[number]["first"], rows.lanes[number]["first"] + rows.lanes[number]["tracks"])
+    ]
+    found = [(number, depth, lo, hi) for number, depth, lo, hi in found if lo < hi]
+    groups: dict[tuple[int, int], int] = {}
+    of_row = np.array([groups.setdefault((number, depth), len(groups)) for number, depth, _, _ in found], np.int64)
+    width = t1 - t0 + 1
+    if len(groups) * width >= 1 << 62:
+        return None
+    low = np.array([lo for _, _, lo, _ in found], np.int64)
+    count = np.array([hi for _, _, _, hi in found], np.int64) - low
+    if int(count.sum()) > MOST_TOGETHER:
+        return None
+    at = np.arange(int(count.sum())) + np.repeat(low - (np.cumsum(count) - count), count)
+    group = np.repeat(of_row, count)
+    start, end = rows.column("start")[at], rows.column("end")[at]
+    began, goes_on = start >= t0, end > t1
+    start, end = np.maximum(start, t0), np.minimum(end, t1)
+    key = group * width + (start - t0)  # in order of group, and of start in each
+    if len(groups) < len(found):
+        order = np.argsort(key, kind="stable")
+        at, group, start, end, began, goes_on, key = (a[order] for a in (at, group, start, end, began, goes_on, key))
+    same = group[1:] == group[:-1]
+    if (same & (start[1:] < end[:-1])).any():
+        return None
+    above = np.array([groups.get((number, depth - 1), -1) for number, depth in groups], np.int64)[group]
+    inner = np.flatnonzero(above >= 0)
+    first, last, above = start[inner], end[inner], above[inner]
+    after = np.searchsorted(key, above * width + (first - t0), "right")
+    outer = np.maximum(after - 1, 0)
+    in_one = (group[outer] == above) & (start[outer] <= first) & (first < end[outer])
+    # An inner event may also be in none, as at the start of a recording; then the next one begins after it.
+    none_after = after >= len(key)
+    after = np.where(none_after, 0, after)
+    in_none = none_after | (group[after] != above) | (start[after] >= last)
+    if not np.where(in_one, last <= end[outer], in_none)[first < last].all():
+        return None
+    taken = np.bincount(outer[in_one], (last - first)[in_one], len(start)).astype(np.int64)
+    return Pieces(at, start, end - start - taken, began, goes_on)
 
 
 def _cut(rows: Rows, lo: int, hi: int, t0: int, t1: int, cuts: np.ndarray) -> tuple[np.ndarray, ...]:

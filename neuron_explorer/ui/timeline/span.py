@@ -7,7 +7,7 @@ a lane was in any event.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from neuron_explorer.ui.timeline.blocks import GROUPS
 from neuron_explorer.ui.timeline.categories import CATEGORIES
 from neuron_explorer.ui.timeline.index import Index
 from neuron_explorer.ui.timeline.keys import FIRST, KEPT, NOTHING
-from neuron_explorer.ui.timeline.own import Pieces, pieces
+from neuron_explorer.ui.timeline.own import Pieces, in_batches, pieces, together
 
 MOST_PARTS: Final = 12
 
@@ -73,11 +73,12 @@ def _sums(index: Index, group: str, kind: str, criteria: tuple[str, ...], t0: in
     sums = {by: _Sums(sizes[by]) for by in criteria}
     low, high = index.blocks_of_time.within(t0, t1)
 
+    lanes = [number for number, lane in enumerate(index.lanes) if lane["kind"] == kind]
+
     def add(first: int, last: int, counts: Callable[[Pieces], np.ndarray | None]) -> None:
-        for number, lane in enumerate(index.lanes):
-            for part in pieces(index, number, first, last) if lane["kind"] == kind and first < last else ():
-                for by in criteria:
-                    sums[by].add(index.codes.of(index, part.at, by), part.self_ns, counts(part))
+        for part in _pieces(index, lanes, first, last) if first < last else ():
+            for by in criteria:
+                sums[by].add(index.codes.of(index, part.at, by), part.self_ns, counts(part))
 
     if low >= high:
         add(t0, t1, lambda part: None)
@@ -90,6 +91,13 @@ def _sums(index: Index, group: str, kind: str, criteria: tuple[str, ...], t0: in
             sums[by].self_ns[numbers] += own
             sums[by].events[numbers] += events
     return list(sums.values())
+
+
+def _pieces(index: Index, lanes: list[int], t0: int, t1: int) -> Iterator[Pieces]:
+    nested = together(index, lanes, t0, t1)
+    if nested is not None:
+        return iter((nested,))
+    return in_batches(part for lane in lanes for part in pieces(index, lane, t0, t1))
 
 
 class _Sums:
