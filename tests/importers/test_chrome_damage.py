@@ -75,6 +75,29 @@ def test_a_truncated_gzip_and_one_with_a_wrong_checksum(tmp_path: Path) -> None:
     assert report(members).read["events"] == 4 and not report(members).notes
 
 
+def test_a_decoder_that_cannot_be_copied_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from neuron_explorer.trace.importers.chrome_json import source
+
+    class Quick:
+        """As isal's: no copies, and what came before an error is lost."""
+
+        def __init__(self) -> None:
+            self._inner = zlib.decompressobj(31)
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "copy":
+                raise AttributeError(name)
+            return getattr(self._inner, name)
+
+    data = os.urandom(3 << 20)
+    packed = gzip.compress(data)
+    path = tmp_path / "a.gz"
+    path.write_bytes(packed[: len(packed) - 8] + b"\0" * 8)
+    monkeypatch.setattr(source, "_decoder", lambda quick=True: Quick() if quick else zlib.decompressobj(31))
+    one = source.Source(path, path.stat().st_size)
+    assert b"".join(one.pieces()) == data and "damaged" in one.damage
+
+
 def test_two_writers_in_one_file(tmp_path: Path) -> None:
     half = TEXT.index('{"ph"', len(TEXT) // 2) + 30
     assert losses(write(tmp_path / "mixed.json", TEXT[:half] + TEXT + TEXT[half:])).keys() <= {

@@ -69,12 +69,13 @@ class Source:
             self.read += len(data)
             yield data
 
-    def _unpacked(self, file: Any) -> Iterator[bytes]:
-        decoder = _decoder()
+    def _unpacked(self, file: Any, quick: bool = True, skip: int = 0) -> Iterator[bytes]:
+        """``quick``: with isal, where it is installed; ``skip``: so many bytes are known already."""
+        decoder = _decoder(quick)
         data = b""
         ended = False  # at the end of a member
         parts: list[bytes] = []
-        held = 0
+        held = yielded = 0
         while True:
             if not data:
                 try:
@@ -94,29 +95,39 @@ class Source:
                     break
                 if not data:
                     continue
-                decoder, ended = _decoder(), False
+                decoder, ended = _decoder(quick), False
             before = decoder.copy() if hasattr(decoder, "copy") else None
             try:
                 out = decoder.decompress(data, PIECE)
             except Exception as error:  # zlib.error, isal's own
+                if before is None and quick:  # zlib gets closer to the damage
+                    file.seek(0)
+                    self.read = 0
+                    yield from self._unpacked(file, False, yielded)
+                    return
                 self.damage = f"its packed data are damaged ({str(error)[:100]})"
                 parts.append(_up_to_damage(before, data))
                 break
             data = decoder.unconsumed_tail
             if decoder.eof:
                 data, ended = decoder.unused_data, True
+            if skip:
+                out, skip = out[skip:], max(0, skip - len(out))
             parts.append(out)
             held += len(out)
             if held >= PIECE:
+                yielded += held
                 yield b"".join(parts)
                 parts, held = [], 0
         if parts:
             yield b"".join(parts)
 
 
-def _decoder() -> Any:
+def _decoder(quick: bool = True) -> Any:
     try:
-        from isal import isal_zlib  # twice as fast, where it is installed
+        if not quick:
+            return zlib.decompressobj(31)
+        from isal import isal_zlib  # four times as fast, where it is installed
 
         return isal_zlib.decompressobj(31)
     except ImportError:
