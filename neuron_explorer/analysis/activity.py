@@ -42,6 +42,9 @@ HOST_SORT: Final = (
 """SQL: the sort of a host row, as a position in ``SORTS``."""
 HOST_KINDS: Final = (*WORK_KINDS, "data_wait", "gc", "compile", "recompile")
 
+OUTERMOST: Final = "(depth = 0 OR top_level OR kind <> 'op')"
+"""SQL: without operators that an operator called, which lie inside it: most rows of a trace."""
+
 DEVICE_KINDS: Final = ("device", "copy", "collective")
 DEVICE_SORT: Final = (
     f"CASE WHEN kind = 'collective' OR {IS_COLLECTIVE} THEN {SORTS.index(COLLECTIVE)} "
@@ -111,9 +114,10 @@ def activity(trace: Trace, lane_numbers: Iterable[int], *, device: bool = False)
     if not wanted:
         return dict.fromkeys(SORTS, NONE)
     kinds, sort = (DEVICE_KINDS, DEVICE_SORT) if device else (HOST_KINDS, HOST_SORT)
+    outer = "" if device else f" AND {OUTERMOST}"
     table = trace.sql_arrow(
         f'SELECT "start", duration, CAST({sort} AS TINYINT) AS sort FROM events '
-        f"WHERE lane IN ({', '.join(str(int(n)) for n in wanted)}) AND {kinds_sql(kinds)} AND duration > 0"
+        f"WHERE lane IN ({', '.join(str(int(n)) for n in wanted)}) AND {kinds_sql(kinds)} AND duration > 0{outer}"
     )
     start, which = table.column("start").to_numpy(), table.column("sort").to_numpy()
     stop = stops(start, table.column("duration").to_numpy())

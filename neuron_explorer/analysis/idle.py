@@ -45,8 +45,6 @@ CAUSES: Final = {
 
 _NAMES: Final = tuple(CAUSES)
 _WORKS: Final = ("compute", "submit", "copies", "collectives_exposed", "fallback")
-OUTERMOST: Final = "parent < 0 OR parent IN (SELECT id FROM events WHERE kind IN ('range', 'data_wait'))"
-"""SQL: events that do not begin inside an operator: a gap ends where one of these begins."""
 WAITS: Final = {
     "data": "kind = 'data_wait'",
     "sync": f"kind = 'sync' OR (kind = 'launch' AND {a.IS_SYNC})",
@@ -165,7 +163,7 @@ class _Host:
         self.layers = [layer for layer in layers if layer.part in CAUSES and not layer.of_device]
         self.sync = iv.union(*(layer.moments for layer in self.layers if layer.part == "sync"))
         main = [] if scope.main is None else [scope.main.lane]
-        self.main = marks(trace, main, OUTERMOST)
+        self.main = marks(trace, main, a.OUTERMOST)
         compiles = [x.lane for x in a.lane_table(trace) if x.kind == "compile" and x.process == scope.process]
         self._waits = marks_by(trace, [*main, *compiles], WAITS)
 
