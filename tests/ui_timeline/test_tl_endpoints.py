@@ -55,7 +55,9 @@ class Api:
         return self.client.get(f"/api/v1/t/{self.id}/{what}?{urlencode(args)}")
 
     def meta(self):
-        return self.raw("meta").get_json()
+        while (meta := self.raw("meta").get_json()).get("state") == "building":
+            pass  # each reply waits for the build up to a second
+        return meta
 
     def get(self, what, **args):
         response = self.raw(f"{self.meta()['fp']}/{what}", **args)

@@ -27,7 +27,9 @@ class Api:
         self.root = f"/api/v1/t/{registry.entries()[0].id}"
 
     def raw(self, what, **args):
-        fp = self.client.get(f"{self.root}/meta").get_json()["fp"]
+        while "fp" not in (meta := self.client.get(f"{self.root}/meta").get_json()):
+            assert meta["state"] == "building"  # each reply waits for the build up to a second
+        fp = meta["fp"]
         return self.client.get(f"{self.root}/{fp}/{what}?{urlencode(args)}")
 
     def get(self, what, **args):
