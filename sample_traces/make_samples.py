@@ -24,6 +24,7 @@ class Sample:
     script: Path
     arguments: tuple[str, ...] = ()
     needs: str = "torch"
+    options: tuple[str, ...] = ()  # of `record`
 
 
 SAMPLES = {
@@ -31,6 +32,7 @@ SAMPLES = {
     "llama_generate": Sample(HERE / "programs" / "llama_generate.py", needs="transformers"),
     "compiled_training": Sample(HERE / "programs" / "compiled_training.py"),
     "vision_training": Sample(HERE / "programs" / "vision_training.py"),
+    "memory_training": Sample(HERE / "programs" / "memory_training.py", options=("--memory",)),
     "optimizer_before": Sample(HERE / "programs" / "fused_optimizer.py"),
     "optimizer_after": Sample(HERE / "programs" / "fused_optimizer.py", ("--fused",)),
 }
@@ -42,7 +44,7 @@ def make(name: str, sample: Sample, directory: Path) -> Path | None:
         print(f"{name}: skipped, {sample.needs} is not installed")
         return None
     output = directory / f"{name}.parquet"
-    command = [sys.executable, "-m", "neuron_explorer", "record", "--force", "-o", str(output)]
+    command = [sys.executable, "-m", "neuron_explorer", "record", "--force", *sample.options, "-o", str(output)]
     with tempfile.TemporaryDirectory() as copy:
         # A copy, because code inside this package does not count as the user's; in its
         # directory, so that the file names in the trace are short.

@@ -31,7 +31,7 @@ from neuron_explorer.analysis.render_answer import shown
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
 
-HOW: Final = "record with memory=True, or neuron-explorer record --memory"
+HOW: Final = "record with memory=True, or nxplorer record --memory"
 
 
 def owner_names(found: Blocks) -> tuple[str, ...]:

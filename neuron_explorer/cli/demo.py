@@ -47,7 +47,7 @@ def demo(
     script = lay_out(directory)
     trace = directory / "trace.parquet"
     command = [sys.executable, "-m", "neuron_explorer"]
-    recorded = ["record", "--force", "-o", str(trace)]
+    recorded = ["record", "--force", "--memory", "-o", str(trace)]
     if recorder is not Recorder.auto:
         recorded += ["--recorder", recorder.value]
     program = [str(script), "--steps", str(steps)]

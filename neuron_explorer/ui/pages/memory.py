@@ -139,7 +139,7 @@ def _not_recorded(d: MemoryData) -> html.Section:
         return card("Memory", html.P("Memory was recorded, and nothing was allocated.", className="empty"))
     how = html.P(
         ["Record it with ", html.Code('neuron_explorer.profile("trace.parquet", memory=True)'), " or ",
-         html.Code("neuron-explorer record --memory train.py"), "."],
+         html.Code("nxplorer record --memory train.py"), "."],
         className="note",
     )  # fmt: skip
     return card("Memory: not observed", *said, how)
