@@ -333,11 +333,12 @@ def test_a_removed_or_damaged_trace_is_a_state_not_an_error_page(tmp_path):
 def test_a_slow_build_is_reported(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     write_trace(path, EVENTS, metadata={"lanes": LANES})
-    go = threading.Event()
+    started, go = threading.Event(), threading.Event()
     real = service.build
 
     def slow(path, metadata, tell):
         tell(0.25)
+        started.set()
         go.wait(10)
         return real(path, metadata, tell)
 
@@ -345,7 +346,9 @@ def test_a_slow_build_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(service, "WAIT_SECONDS", 0.05)
     api = Api(path)
     monkeypatch.setattr(api.timelines, "current", lambda i, w=0.05, f=api.timelines.current: f(i, w))
-    assert api.meta() == {"state": "building", "progress": 0.25}
+    api.raw("meta")
+    assert started.wait(10)
+    assert api.raw("meta").get_json() == {"state": "building", "progress": 0.25}
     go.set()
     api.timelines._open[api.id].done.wait(10)
     assert api.meta()["state"] == "ready"
