@@ -249,6 +249,38 @@ def test_windows_on_the_disk_make_the_same_trace(tmp_path: Path, in_memory: int)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", "a.json.parquet", "small.parquet"]
 
 
+def test_windows_of_events_that_begin_together(tmp_path: Path) -> None:
+    from neuron_explorer.trace.importers.chrome_json.importing import import_file
+    from neuron_explorer.trace.importers.kineto.categories import KINETO
+
+    events = [op(f"aten::f{n}", 7 if n % 3 else n, 2, {"External id": n}) for n in range(60)]
+    output = tmp_path / "small.parquet"
+    import_file(write(tmp_path / "a.json", events), output, KINETO, in_memory=6)
+    with load(output) as trace:
+        rows = trace.read(["start", "external_id"]).to_pylist()
+    assert [r["start"] for r in rows] == sorted(r["start"] for r in rows)
+    assert sorted(r["external_id"] for r in rows) == list(range(60))
+
+
+def test_what_torch_writes_today(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from torch.profiler import ProfilerActivity, profile
+
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    path = tmp_path / "now.json.gz"
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, with_stack=True, with_modules=True) as prof:
+        net(torch.ones(2, 4)).sum().backward()
+    prof.export_chrome_trace(str(path))
+    with imported(path) as (trace, rows):
+        assert not [s for s in trace.metadata["import"]["skipped"] if not s["harmless"]]
+        assert trace.metadata["start_unix_ns"] > 1_600_000_000 * 10**9
+    addmm = next(r for r in rows if r["name"] == "aten::addmm")
+    assert addmm["shapes"].startswith("[[4],[2,4],[4,4]") and addmm["module"].endswith("Linear_0")
+    assert (addmm["phase"], addmm["attribution"]) == ("forward", "definition")
+    node = next(r for r in rows if r["name"] == "AddmmBackward0")
+    assert (node["correlation"], node["module"], node["phase"]) == (addmm["id"], addmm["module"], "backward")
+
+
 @pytest.mark.parametrize("name", ["hta_ns_resolution_rank-0.pt.trace.json.gz", "kineto_resnet50_nw0.pt.trace.json.gz",
                                   "tracelens_h100_qwen0.5b.json.gz"])  # fmt: skip
 def test_public_traces_keep_every_time_shape_and_link(tmp_path: Path, name: str) -> None:

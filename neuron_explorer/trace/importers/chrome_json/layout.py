@@ -125,8 +125,8 @@ def make_layout(
         elif lane.kind == "thread":
             thread[number] = sequence.get(lane.pid, 0)
             sequence[lane.pid] = int(thread[number]) + 1
-            name = names.text("thread_name", lane.pid, lane.tid) or (
-                "main thread" if pid == tid and pid else f"thread {tid or thread[number]}")  # fmt: skip
+            given = names.text("thread_name", lane.pid, lane.tid) or f"thread {tid or thread[number]}"
+            name = "main thread" if pid == tid and pid else given
             entry |= {"thread": int(thread[number]), "os_thread": _integer(tid, -1)}
         else:
             name = {"async": f"async {tid}".strip(), "counter": "counters", "steps": "steps"}[lane.kind]

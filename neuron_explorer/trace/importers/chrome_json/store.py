@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,27 +107,42 @@ class Store:
             yield records[sort_order(records)]
 
     def _windows_of_files(self) -> Iterator[np.ndarray]:
-        edges = self._edges()
-        folder = self.work_folder()
-        for piece in self._pieces(folder / "records"):
-            piece = self._inside(piece)
+        whole = self.work_folder() / "records"
+        yield from self._split(whole, self._edges(), self._inside)
+
+    def _split(
+        self, path: Path, edges: np.ndarray, chosen: Callable[[np.ndarray], np.ndarray] = lambda piece: piece
+    ) -> Iterator[np.ndarray]:
+        """The windows of a file, cut at ``edges``; the file goes."""
+        for piece in self._pieces(path):
+            piece = chosen(piece)
             at: Any = np.searchsorted(edges, piece["start"], "right")
             order = np.argsort(at, kind="stable")
             piece, at = piece[order], at[order]
             for part in np.split(piece, np.flatnonzero(np.diff(at)) + 1) if len(piece) else ():
                 number = int(np.searchsorted(edges, part["start"][0], "right"))
-                with (folder / f"window-{number}").open("ab") as file:
+                with path.with_name(f"{path.name}-{number}").open("ab") as file:
                     file.write(np.ascontiguousarray(part).data)
-        (folder / "records").unlink()
+        path.unlink()
         for number in range(len(edges) + 1):
-            path = folder / f"window-{number}"
-            if not path.exists():
-                continue
-            # More than a window should hold: events that begin in the same nanosecond. Their
-            # order among each other is the file's then.
-            for piece in self._pieces(path, 4 * self._limit):
-                yield from self._sorted(piece)
-            path.unlink()
+            window = path.with_name(f"{path.name}-{number}")
+            if window.exists():
+                yield from self._window(window)
+
+    def _window(self, path: Path) -> Iterator[np.ndarray]:
+        if path.stat().st_size > self._limit * RECORD.itemsize:
+            # Many events begin close together: their own starts say where to cut.
+            starts = np.sort(np.memmap(path, RECORD, "r")["start"])
+            edges = np.unique(starts[:: max(self._limit // 2, 1)])
+            edges = edges[edges > starts[0]]
+            if starts[-1] > starts[0]:
+                edges = edges if len(edges) else starts[[int(np.searchsorted(starts, starts[0], "right"))]]
+                yield from self._split(path, edges)
+                return
+        # More than a window should hold: all begin in the same nanosecond, and keep the file's order.
+        for piece in self._pieces(path, self._limit):
+            yield from self._sorted(piece)
+        path.unlink()
 
     def _edges(self) -> np.ndarray:
         samples = np.sort(np.concatenate(self._samples))
