@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis.filters import HOST, Choices, is_device
 from neuron_explorer.analysis.plain import plain
+from neuron_explorer.analysis.scan import known_steps
 from neuron_explorer.analysis.selection import WORK_KINDS, kinds_sql, lanes, main_processes
 from neuron_explorer.trace.schema import PHASES
 
@@ -23,10 +24,7 @@ def filter_choices(trace: Trace) -> Choices:
     """They, from the rows or the lane table."""
     mains = main_processes(trace)
     own = [process for process in mains.values() if process is not None]
-    steps = trace.sql_arrow(
-        "SELECT DISTINCT step, period FROM events WHERE kind = 'step' AND duration >= 0"
-        + (f" AND process IN ({', '.join(map(str, own))})" if own else "")
-    ).to_pydict()
+    steps = _steps(trace, own)
     table = lanes(trace.metadata)
     found = _from_lanes(table) if table and _events(trace.metadata) > MOST_READ else _from_rows(trace)
     phases, devices, processes = found
@@ -36,8 +34,8 @@ def filter_choices(trace: Trace) -> Choices:
         if isinstance(lane.get("process"), int)
     }
     return Choices(
-        steps=tuple(sorted(set(steps["step"]))),
-        steady=len({s for s, period in zip(steps["step"], steps["period"], strict=True) if period == "steady"}),
+        steps=tuple(sorted({step for step, _ in steps})),
+        steady=len({step for step, period in steps if period == "steady"}),
         phases=tuple(p for p in PHASES if p in phases),
         ranks=tuple(sorted(mains))[:4096],
         devices=tuple(sorted((d for d in devices if is_device(d)), key=lambda d: (d != HOST, d))[:MOST]),
@@ -45,6 +43,19 @@ def filter_choices(trace: Trace) -> Choices:
             (p, names.get(p, "")) for p in sorted({*processes, *own}, key=lambda p: (p not in own, p)) if p >= 0
         )[:MOST],
     )
+
+
+def _steps(trace: Trace, processes: list[int]) -> set[tuple[int, str | None]]:
+    """Steps of these processes (of all where there are none), each with its period."""
+    marks = known_steps(trace)
+    if marks is not None:
+        rows = zip(marks.step.tolist(), marks.period, marks.duration.tolist(), marks.process.tolist(), strict=True)
+        return {(step, period) for step, period, ns, pid in rows if ns >= 0 and (not processes or pid in processes)}
+    found = trace.sql_arrow(
+        "SELECT DISTINCT step, period FROM events WHERE kind = 'step' AND duration >= 0"
+        + (f" AND process IN ({', '.join(map(str, processes))})" if processes else "")
+    ).to_pydict()
+    return set(zip(found["step"], found["period"], strict=True))
 
 
 Found = tuple[set[str], set[str], set[int]]

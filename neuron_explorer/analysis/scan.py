@@ -71,6 +71,12 @@ def known_kinds(trace: Trace) -> frozenset[str] | None:
     return None if found is None else frozenset(found.cells.texts["kind"][1])
 
 
+def known_steps(trace: Trace) -> Marks | None:
+    """The rows of steps where a pass found them already, else None."""
+    found = known(trace, ("scan", None))
+    return None if found is None else found.marks["step"]
+
+
 def shape_scan(trace: Trace, between: tuple[int, int] | None = None) -> Scan:
     """The pass by shapes and dtypes, and not by line; without marks."""
     return kept(trace, ("scan by shape", between), lambda: scan(trace, SHAPE_KEYS, between, marked=False))
