@@ -240,7 +240,7 @@ def _timeline(trace: Trace, ask: Ask) -> Answer:
     chosen, span, names = owners(found, wanted), window(trace, wanted), owner_labels(found)
     records, moments = [], 0
     for owner in chosen:
-        line = timeline(trace, owner, span, max(2, ask.top))
+        line = timeline(trace, owner, span, max(2, ask.top // len(chosen)))
         moments += line.moments
         columns = [c.name for c in t.TIMELINE.columns[3:]]
         records += [
@@ -332,7 +332,8 @@ QUESTIONS: Final = (
     ),
     Question(
         "memory-timeline", "How much memory is allocated over time, and for what?",
-        _BASE + "`--top` is the number of points of each device: the first, the last and the highest of each stretch.",
+        _BASE + "`--top` is the number of points, shared by the devices: the first, the last and the highest of each "
+        "stretch.",
         (t.TIMELINE,), _timeline, filters=("period", "rank", "device", "process"),
     ),
     Question(
