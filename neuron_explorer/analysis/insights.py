@@ -30,6 +30,7 @@ MOST: Final = 5
 """Findings of a quick look."""
 
 _CHECKS: Final[tuple[Check, ...]] = (recording, compilation, waits, lines, steady, wasted, hardware)
+_OUTCOMES: Final = ("found", "nothing", "not observed")
 _LEVELS: Final = ("problem", "cost", "note")
 
 
@@ -99,7 +100,7 @@ CHECKED: Final = TableKind(
 def _answer(trace: Trace, ask: Ask) -> Answer:
     result = insights(trace, ask.period)
     found = [_record(f) for f in result.found]
-    checked = [_rule(c) for c in result.checked]
+    checked = sorted((_rule(c) for c in result.checked), key=lambda r: _OUTCOMES.index(r["outcome"]))
     head = "nothing stands out: no rule passes its threshold"
     if found:
         head = f"{q.plural(len(found), 'finding')}; first: {result.found[0].title}"
@@ -107,7 +108,7 @@ def _answer(trace: Trace, ask: Ask) -> Answer:
     notes = (f"{q.plural(len(checked), 'rule')}, {unseen} of them without anything to look at",)
     selection = result.look.breakdown.selection
     return Answer(
-        "insights", head, (fill(INSIGHTS, found, ask.top), fill(CHECKED, checked, len(checked))),
+        "insights", head, (fill(INSIGHTS, found, ask.top), fill(CHECKED, checked, ask.top)),
         f"{selection.note}; {selection.time.text}", notes,
     )  # fmt: skip
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from neuron_explorer.check.against import record_in_turn, refuse_same_source, worktree
 from neuron_explorer.check.attributed import attributed_share
 from neuron_explorer.check.baseline import NoBaselineError, baseline_of, baseline_text
 from neuron_explorer.check.config import load_config
@@ -47,6 +50,39 @@ def run_check(
     if form == "text" and os.environ.get("GITHUB_ACTIONS") == "true":
         print("\n".join(github_annotations(result)))
     return result.exit_code
+
+
+def run_against(
+    command: str, revision: str, config: Path | None, *, runs: int, form: str = "text", junit: Path | None = None,
+    markdown: Path | None = None, options: Sequence[str] = (),
+) -> int:  # fmt: skip
+    """Record a program and another revision of it in turn, and compare counts and times; returns the exit code."""
+    from neuron_explorer.comparing.comparison import comparison
+    from neuron_explorer.comparing.sides import runs_of
+
+    settings = load_config(config)
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory(prefix="neuron-explorer-") as folder, worktree(revision, here) as there:
+        made = record_in_turn(command, there, here, Path(folder), runs, tell=_tell, options=options)
+        refuse_same_source(made)
+        before, after = counts_of_files(made.before), counts_of_files(made.after)
+        compared = comparison(runs_of(made.before), runs_of(made.after), interleaved=True)
+        attributed = attributed_share(made.after)
+    times = [("step", compared.step)] if compared.step else []
+    times += [(f"{row.line_after[0]}:{row.line_after[1]} {row.key[2]}", row.compared) for row in compared.lines
+              if row.compared is not None and row.line_after is not None]  # fmt: skip
+    result = check(
+        joined(after), baseline_of(before), settings, attributed=attributed, times=times,
+        notes=(f"compared with {revision}, {runs} runs a side, in turn",),
+    )  # fmt: skip
+    print(_RENDER[form](result), end="")
+    _write(result, junit, markdown)
+    return result.exit_code
+
+
+def _tell(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\rrecording {text} ", end="", file=sys.stderr, flush=True)
 
 
 def _write(result: Result, junit: Path | None, markdown: Path | None) -> None:

@@ -68,6 +68,7 @@ BUDGETS: Final = {
 """Budgets by their key in the configuration."""
 
 IMPROVEMENTS: Final = ("ask", "fail", "ignore")
+TIMES: Final = ("warn", "block")
 RULES: Final = (*GROUPS, *BUDGETS)
 
 
@@ -91,7 +92,7 @@ class Allow:
 @dataclass(frozen=True)
 class Config:
     """``budgets``: limit by key. ``warn``: groups whose regressions do not block. ``improvement``: one of
-    ``IMPROVEMENTS``. ``tolerance``: relative change of peak memory that is none. ``source``: where it is from.
+    ``IMPROVEMENTS``. ``time``: one of ``TIMES``. ``source``: where it is from.
     """
 
     budgets: Mapping[str, float] = field(default_factory=dict)
@@ -99,10 +100,11 @@ class Config:
     warn: tuple[str, ...] = ()
     improvement: str = "ask"
     peak_memory_tolerance: float = 0.02
+    time: str = "warn"
     source: str = ""
 
 
-_KEYS: Final = (*BUDGETS, "allow", "warn", "improvement", "peak_memory_tolerance")
+_KEYS: Final = (*BUDGETS, "allow", "warn", "improvement", "peak_memory_tolerance", "time")
 _ALLOW_KEYS: Final = ("rule", "place", "op", "reason", "until")
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]i?)?B?\s*")
 _UNITS: Final = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "ki": 1 << 10, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30,
@@ -161,11 +163,14 @@ def config_of(table: Mapping[str, Any], shown: str) -> Config:
     tolerance = table.get("peak_memory_tolerance", Config.peak_memory_tolerance)
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance < 10:
         raise ConfigError(f"{shown}: peak_memory_tolerance must be a share like 0.02, not {tolerance!r}.")
+    time = table.get("time", "warn")
+    if time not in TIMES:
+        raise ConfigError(f"{shown}: time must be one of {', '.join(TIMES)}, not {time!r}.")
     entries = table.get("allow", [])
     if not isinstance(entries, list):
         raise ConfigError(f"{shown}: allow must be a list of tables, [[tool.{TABLE}.allow]].")
     allow = tuple(_allow(entry, f"{shown}, allow number {i}") for i, entry in enumerate(entries, 1))
-    return Config(budgets, allow, tuple(warn), improvement, float(tolerance), shown)
+    return Config(budgets, allow, tuple(warn), improvement, float(tolerance), time, shown)
 
 
 def _near(key: str, known: Any) -> str:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis.compile_events import Row, compile_events
+from neuron_explorer.analysis.filters import Filter
+from neuron_explorer.analysis.memory_blocks import blocks
+from neuron_explorer.analysis.memory_state import peak, window
 from neuron_explorer.analysis.place import Place, Places
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.selection import Selection, kinds_sql, select
@@ -298,9 +301,14 @@ def _place(row: Row, places: Places) -> Place:
 
 
 def _peak_memory(trace: Trace) -> Counted:
-    rows = trace.sql_arrow("SELECT count(*) AS n FROM events WHERE kind = 'memory'").to_pylist()
-    if not rows[0]["n"]:
-        return Counted(GROUPS["peak_memory"], {}, False, "allocations are not recorded")
-    from neuron_explorer.analysis.memory_peaks import peaks  # only where there is something to read
-
-    return Counted(GROUPS["peak_memory"], {(device,): Count(n, n) for device, n in peaks(trace).items()})
+    """The most bytes that were allocated at once on each device, over the whole run."""
+    group = GROUPS["peak_memory"]
+    found = blocks(trace)
+    if not found.owners:
+        return Counted(group, {}, False, "allocations are not recorded")
+    whole = window(trace, Filter(period="all"))
+    highest: dict[Key, int] = {}
+    for number, owner in enumerate(found.owners):
+        key = (owner.device,)
+        highest[key] = max(highest.get(key, 0), peak(trace, number, whole).bytes)
+    return Counted(group, {key: Count(n, n) for key, n in sorted(highest.items())})

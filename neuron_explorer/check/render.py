@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,7 @@ from neuron_explorer.check.counts import Count
 from neuron_explorer.check.differences import Difference
 from neuron_explorer.check.groups import GROUPS
 from neuron_explorer.check.result import NOT_COMPARED, OK, Result
+from neuron_explorer.check.time_verdict import Compared
 from neuron_explorer.check.words import budget_line, cause, from_to, name_of
 
 JSON_VERSION: Final = 1
@@ -23,6 +25,7 @@ JSON_VERSION: Final = 1
 MOST_SHOWN: Final = 25
 MOST_ANNOTATIONS: Final = 10
 MOST_MARKDOWN: Final = 1 << 20
+_TIMED: Final = ("regression", "suspicious", "improvement")
 _XML_FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -51,6 +54,8 @@ def headline(result: Result) -> str:
         parts.append(q.plural(len(result.blocking), "regression"))
     if result.exceeded:
         parts.append(q.plural(len(result.exceeded), "budget") + " exceeded")
+    if result.config.time == "block" and any(c.verdict == "regression" for _, c in result.times):
+        parts.append("slower")
     if not parts:
         parts.append(q.plural(len(result.improvements), "improvement") + " not in the baseline")
     return "failed: " + ", ".join(parts)
@@ -80,9 +85,20 @@ def render_text(result: Result) -> str:
     for e in result.expired:
         lines.append(f"allowance expired on {e.until}: {plain(e.reason)} ({e.rule or e.place or e.op})")
     lines += [budget_line(b) for b in result.budgets if not b.exceeded and b.value is not None]
+    lines += [time_line(name, c) for name, c in result.times if c.verdict in _TIMED or name == "step"]
     if result.accept and (result.blocking or result.improvements or result.warnings):
         lines += ["", f"accept all of it: {result.accept}"]
     return "\n".join(lines) + "\n"
+
+
+def time_line(name: str, c: Compared) -> str:
+    """What a comparison of times found."""
+    runs = f"{c.runs[0]} and {c.runs[1]} runs"
+    interval = f", {c.low:.2f} to {c.high:.2f} times" if c.low else ""
+    return (
+        f"time, {c.verdict}: {plain(name, 200)}: {q.duration(c.before_ns)} → {q.duration(c.after_ns)}{interval} "
+        f"({runs}): {c.why}; from {100 * c.detectable:.0f} % on it would be found"
+    )
 
 
 def _section(word: str, found: Iterable[Difference]) -> list[str]:
@@ -129,6 +145,10 @@ def render_json(result: Result) -> str:
                     for e in result.expired],
         "budgets": [{"name": b.kind.name, "limit": b.limit, "value": b.value, "exceeded": b.exceeded,
                      "allowed": b.allowed, "reason": b.reason} for b in result.budgets],
+        "times": [{"name": n, "verdict": c.verdict, "before_ns": c.before_ns, "after_ns": c.after_ns,
+                   "low": c.low or None, "high": c.high if c.low else None, "p": c.p, "adjusted": c.adjusted,
+                   "detectable": c.detectable if math.isfinite(c.detectable) else None, "runs": list(c.runs),
+                   "why": c.why} for n, c in result.times],
         "not_observed": [{"what": w, "reason": r, "how": h} for w, r, h in result.unseen],
         "notes": list(result.notes),
         "accept": result.accept,
@@ -204,6 +224,9 @@ def render_markdown(result: Result) -> str:
         lines.append("")
     for what, reason, how in result.unseen:
         lines.append(f"- not observed: {escaped(what)}: {escaped(reason)}; {escaped(how)}")
+    timed = [time_line(n, c) for n, c in result.times if c.verdict in _TIMED or n == "step"]
+    if timed:
+        lines += ["#### Time", "", *(f"- {escaped(line)}" for line in timed[:50])]
     if result.accept and (result.blocking or result.improvements):
         lines += ["", f"Accept: `{escaped(result.accept)}`"]
     text = "\n".join(lines) + "\n"

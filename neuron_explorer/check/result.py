@@ -12,6 +12,7 @@ from neuron_explorer.check.budgets import Budgeted, budgets_of
 from neuron_explorer.check.config import BUDGETS, Allow, Config
 from neuron_explorer.check.counts import Counts, Key
 from neuron_explorer.check.differences import Difference, Differences, differences
+from neuron_explorer.check.time_verdict import Compared
 
 OK: Final = 0
 FAILED: Final = 1
@@ -31,7 +32,7 @@ class Allowed:
 class Result:
     """``differences``: None without a baseline. ``blocking``: regressions that count, worst first; ``warnings``: those
     of groups that only warn, and what another environment explains. ``expired``: allow entries past their day that
-    would have held. ``accept``: the command that makes a baseline of this run.
+    would have held. ``times``: what was timed, by name. ``accept``: the command that makes a baseline of this run.
     """
 
     counts: Counts
@@ -44,6 +45,7 @@ class Result:
     allowed: tuple[Allowed, ...]
     expired: tuple[Allow, ...]
     config: Config
+    times: tuple[tuple[str, Compared], ...] = ()
     accept: str = ""
     notes: tuple[str, ...] = ()
 
@@ -71,15 +73,16 @@ class Result:
     def exit_code(self) -> int:
         """0 ok, 1 a regression or a budget exceeded, 3 nothing compared or something not observed."""
         lost = self.differences is not None and self.differences.lost
+        slower = self.config.time == "block" and any(c.verdict == "regression" for _, c in self.times)
         better = bool(self.improvements) and self.config.improvement == "fail"
-        if self.blocking or self.exceeded or lost or better:
+        if self.blocking or self.exceeded or lost or better or slower:
             return FAILED
         return NOT_COMPARED if self.unseen or self.compared == 0 else OK
 
 
 def check(
     counts: Counts, baseline: Baseline | None, config: Config, *, attributed: float | None = None,
-    today: date | None = None, accept: str = "", notes: Sequence[str] = (),
+    today: date | None = None, times: Sequence[tuple[str, Compared]] = (), accept: str = "", notes: Sequence[str] = (),
 ) -> Result:  # fmt: skip
     """Compare a run with its baseline and its budgets."""
     day = today or date.today()
@@ -108,7 +111,8 @@ def check(
     budgets = budgets_of(counts, config.budgets, attributed, permitted)
     return Result(
         counts, found, budgets, tuple(blocking), tuple(warnings), found.of("improvement") if found else (),
-        found.of("unstable") if found else (), tuple(allowed), tuple(late[i] for i in sorted(used)), config, accept,
+        found.of("unstable") if found else (), tuple(allowed), tuple(late[i] for i in sorted(used)), config,
+        tuple(times), accept,
         (*counts.notes, *notes),
     )  # fmt: skip
 

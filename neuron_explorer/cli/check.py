@@ -19,7 +19,9 @@ class Format(str, Enum):
 
 
 def check(
-    traces: Annotated[list[Path], typer.Argument(help="Recordings of the run to check.", show_default=False)],
+    traces: Annotated[
+        list[Path] | None, typer.Argument(help="Recordings of the run to check.", show_default=False)
+    ] = None,
     baseline: Annotated[
         Path | None, typer.Option("--baseline", "-b", help="The baseline to compare with.", show_default=False)
     ] = None,
@@ -39,6 +41,13 @@ def check(
         Path | None,
         typer.Option("--proposed", help="Write the baseline that accepts this run here.", show_default=False),
     ] = None,
+    run: Annotated[
+        str, typer.Option("--run", help="Record this program instead of reading traces.", show_default=False)
+    ] = "",
+    against: Annotated[
+        str, typer.Option("--against", help="The revision that --run is compared with, in turn.", show_default=False)
+    ] = "",
+    runs: Annotated[int, typer.Option("--runs", min=1, max=200, help="Runs a side with --against.")] = 10,
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Check that the gate sees one regression of each kind in this trace.")
     ] = False,
@@ -47,8 +56,18 @@ def check(
 
     Exit codes: 0 ok, 1 a regression or a budget exceeded, 3 no usable baseline or nothing compared, 4 unreadable input.
     """
-    from neuron_explorer.check.command import run_check, run_self_test
+    from neuron_explorer.check.command import run_against, run_check, run_self_test
 
+    if bool(run) != bool(against):
+        raise typer.BadParameter("--run and --against belong together.")
+    if run:
+        if traces or baseline or self_test:
+            raise typer.BadParameter("--run records both sides itself: give it no traces and no baseline.")
+        raise typer.Exit(
+            run_against(run, against, config, runs=runs, form=format.value, junit=junit, markdown=markdown)
+        )
+    if not traces:
+        raise typer.BadParameter("give a trace, or --run with --against.", param_hint="TRACES")
     if self_test:
         raise typer.Exit(run_self_test(traces))
     code = run_check(

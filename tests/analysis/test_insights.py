@@ -57,8 +57,8 @@ def test_waste_is_an_insight_with_its_line_event_and_action():
 
 
 def test_what_cannot_be_seen_is_not_observed_and_not_nothing():
-    outcome = {r["key"]: r for r in ask(memory_trace(every_step(lambda s: op(s + 10, 100)), STEPS), "insights")
-               .table("rules").records()}  # fmt: skip
+    answer = ask(memory_trace(every_step(lambda s: op(s + 10, 100)), STEPS), "insights")
+    outcome = {r["key"]: r for r in answer.table("rules").records()}
     assert set(outcome) == set(RULES)
     assert outcome["mfu"]["outcome"] == outcome["recomputed"]["outcome"] == "not observed"
     assert "tensors=True" in outcome["recomputed"]["why"]
