@@ -261,8 +261,10 @@ def _paired(
     _add_unseen(parts, told, count)
     joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     used = birth | release | of("level", *ROLES)
-    said = {"levels": told, "noted": np.flatnonzero(of("gradient"))}
-    return Blocks(owners, rows, **joined, **said, nameless=int(nameless.sum()), odd=int((~used).sum()))
+    return Blocks(
+        owners, rows, **joined, levels=told, noted=np.flatnonzero(of("gradient")), nameless=int(nameless.sum()),
+        odd=int((~used).sum()),
+    )  # fmt: skip
 
 
 def _keys(owner: np.ndarray, number: np.ndarray) -> np.ndarray:
@@ -281,7 +283,7 @@ def _roles(key: np.ndarray, births: np.ndarray, said: dict[int, np.ndarray], cou
         return roles
     ordered = key[births] * (count + 1) + births
     for bit, rows in said.items():
-        at = np.searchsorted(ordered, key[rows] * (count + 1) + rows, "right") - 1
+        at: Any = np.searchsorted(ordered, key[rows] * (count + 1) + rows, "right") - 1
         known = (at >= 0) & (key[births[np.maximum(at, 0)]] == key[rows])
         roles[at[known]] |= bit
     return roles

@@ -9,7 +9,7 @@ batches grows at first and then does not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def _of_owner(found: Blocks, category: np.ndarray, owner: int, starts: np.ndarra
     mine = np.flatnonzero((found.owner == owner) & (found.born >= 0))
     born = times[found.born[mine]]
     died = np.where(found.died[mine] < count, times[np.minimum(found.died[mine], count - 1)], np.iinfo(np.int64).max)
-    step = np.searchsorted(starts, born, "right") - 1
+    step: Any = np.searchsorted(starts, born, "right") - 1
     inside = (step >= 0) & (born < ends[np.maximum(step, 0)])
     last = len(ends) - 1
     # What the last steps made has not had the time.

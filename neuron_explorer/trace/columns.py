@@ -312,9 +312,8 @@ def _details(
     if len(blocks):
         at, words = picked[blocks], recording.lookups.name[name[blocks]]
         known = recording.lookups.names.values
-        code, described = memory_details(words, known, rows.seq[at], rows.self_[at], rows.aux[at])
-        position = np.array([table.setdefault(document, len(table)) for document in described], np.int32)
-        codes[blocks] = position[code]
+        code, documents = memory_details(words, known, rows.seq[at], rows.self_[at], rows.aux[at])
+        codes[blocks] = np.array([table.setdefault(document, len(table)) for document in documents], np.int32)[code]
         texts = list(table)
     if recording.kernels is not None:
         fell_back = kind == _CODE["fallback"]
