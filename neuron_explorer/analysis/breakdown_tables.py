@@ -107,14 +107,15 @@ def _parts(found: TimeBreakdown, rank: int) -> list[dict[str, object]]:
     whole = sum(w.total_ns for w in found.of(rank))
     steps = sum(w.step >= 0 for w in found.of(rank))
     return [
-        {"rank": rank, "part": name, "label": _label(found, name), "ns": ns,
+        {"rank": rank, "part": name, "label": part_label(found, name), "ns": ns,
          "per_step_ns": ns / steps if steps else None, "share": _share(ns, whole)}
         for name, ns in found.sums(rank).items()
         if ns or name == "unexplained"
     ]  # fmt: skip
 
 
-def _label(found: TimeBreakdown, name: str) -> str:
+def part_label(found: TimeBreakdown, name: str) -> str:
+    """What a part is called on this trace."""
     return "operators on the host" if name == "compute" and not found.by_device else PARTS[name]
 
 
@@ -136,7 +137,7 @@ def _headline(found: TimeBreakdown) -> str:
     if whole <= 0:
         return "no time was recorded"
     largest = sorted(found.sums(scope.rank).items(), key=lambda item: -item[1])[:3]
-    said = ", ".join(f"{_label(found, name)} {q.share(ns / whole)}" for name, ns in largest if ns)
+    said = ", ".join(f"{part_label(found, name)} {q.share(ns / whole)}" for name, ns in largest if ns)
     what = f"a step of {q.duration(whole / steps)}" if steps else f"a run of {q.duration(whole)}"
     return f"{what}: {said}"
 

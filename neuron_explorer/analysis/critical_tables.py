@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.answer import Answer, Ask, Column, Missing, Question, TableKind, fill, unless_observed
 from neuron_explorer.analysis.critical_path import KINDS, Piece, critical_path, line_times, step_without
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.schedule import MOST_EVENTS, NEAR_NS, Schedule, schedule
 from neuron_explorer.analysis.scope import Scope, scopes
 from neuron_explorer.analysis.selection import Selection, select
@@ -61,17 +62,21 @@ _METHOD: Final = (
 )
 
 
-def _answer(trace: Trace, ask: Ask) -> Answer:
-    selection = select(trace, ask.period)
+def critical_answer(trace: Trace, chosen_by: str | Filter = "auto", top: int = 50, target: str = "") -> Answer:
+    """The report. ``chosen_by``: as for ``select``; ``top``: rows of each table; ``target``: number of a step.
+
+    Raises ValueError as ``select`` does, and for a target that is no step of the trace.
+    """
+    selection = select(trace, chosen_by)
     scope = scopes(trace, selection)[0]
-    step, low, high, said = _chosen(trace, selection, scope, ask.target)
+    step, low, high, said = _chosen(trace, selection, scope, target)
     found = schedule(trace, scope, low, high, selection.time.is_execution)
     if found.too_many or high <= low or not found.segments:
         reason = (
             f"{q.count(found.too_many)} events: more than {MOST_EVENTS:,} are not looked at; record steps or choose one"
             if found.too_many else "no time was recorded"
         )  # fmt: skip
-        return Answer("critical-path", reason, tuple(fill(kind, [], ask.top) for kind in (PATH, WHAT_IF, PIECES)),
+        return Answer("critical-path", reason, tuple(fill(kind, [], top) for kind in (PATH, WHAT_IF, PIECES)),
                       said, (), _missing(trace, scope, step))  # fmt: skip
     pieces = critical_path(found)
     rows = _merged(pieces, high - low)
@@ -81,9 +86,9 @@ def _answer(trace: Trace, ask: Ask) -> Answer:
         "critical-path",
         _headline(rows, ideas, high - low),
         (
-            fill(PATH, rows, ask.top, add=("ns", "pieces")),
-            fill(WHAT_IF, ideas, ask.top),
-            fill(PIECES, [_piece(p) for p in ordered], ask.top, add=("ns",)),
+            fill(PATH, rows, top, add=("ns", "pieces")),
+            fill(WHAT_IF, ideas, top),
+            fill(PIECES, [_piece(p) for p in ordered], top, add=("ns",)),
         ),
         said,
         _notes(found, scope),
@@ -189,6 +194,10 @@ def _missing(trace: Trace, scope: Scope, step: int) -> tuple[Missing, ...]:
         missing += unless_observed(trace, "steps", "steps", "call prof.step() at the end of each step")
     missing += unless_observed(trace, "stacks", "source lines", "record with stacks=True")
     return tuple(missing)
+
+
+def _answer(trace: Trace, ask: Ask) -> Answer:
+    return critical_answer(trace, ask.period, ask.top, ask.target)
 
 
 QUESTIONS: Final = (

@@ -16,6 +16,7 @@ from neuron_explorer.analysis.answer import (
     fill,
     unless_observed,
 )
+from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.idle import CAUSES, MOST_GAPS, TINY_NS, Idle, IdleLane, idle
 
 if TYPE_CHECKING:
@@ -74,8 +75,9 @@ _METHOD: Final = (
 )
 
 
-def _answer(trace: Trace, ask: Ask) -> Answer:
-    found = idle(trace, ask.period)
+def idle_answer(trace: Trace, chosen_by: str | Filter = "auto", top: int = 50) -> Answer:
+    """The report. ``chosen_by``: as for ``select``, which says what it raises; ``top``: rows of each table."""
+    found = idle(trace, chosen_by)
     causes = [row for lane in found.lanes for row in _causes(lane)]
     lines = sorted((row for lane in found.lanes for row in _lines(lane)), key=lambda r: -r["ns"])
     gaps = sorted((row for lane in found.lanes for row in _gaps(lane)), key=lambda r: (-r["ns"], r["start_ns"]))
@@ -84,10 +86,10 @@ def _answer(trace: Trace, ask: Ask) -> Answer:
         "idle",
         _headline(found),
         (
-            fill(LANES, [_lane(lane) for lane in found.lanes], ask.top, add=("idle_ns", "busy_ns", "gaps")),
-            fill(CAUSE_TABLE, causes, max(ask.top, len(CAUSES)), add=("ns", "gaps")),
-            fill(LINES, lines, ask.top, add=("ns", "gaps")),
-            _all_gaps(found, fill(GAPS, gaps, ask.top, add=("ns",))),
+            fill(LANES, [_lane(lane) for lane in found.lanes], top, add=("idle_ns", "busy_ns", "gaps")),
+            fill(CAUSE_TABLE, causes, max(top, len(CAUSES)), add=("ns", "gaps")),
+            fill(LINES, lines, top, add=("ns", "gaps")),
+            _all_gaps(found, fill(GAPS, gaps, top, add=("ns",))),
         ),
         f"{chosen.whole_text} {q.duration(chosen.whole_ns)}; {chosen.note}",
         _notes(found),
@@ -181,6 +183,10 @@ def _missing(trace: Trace, found: Idle) -> tuple[Missing, ...]:
     for key, what in (("compile", "compilations"), ("data_wait", "waits for data"), ("gc", "the garbage collector")):
         missing += unless_observed(trace, key, f"{what} as a cause")
     return tuple(missing)
+
+
+def _answer(trace: Trace, ask: Ask) -> Answer:
+    return idle_answer(trace, ask.period, ask.top)
 
 
 QUESTIONS: Final = (

@@ -28,6 +28,7 @@ PAGE_MODULES: Final = (
     "overview",
     "timeline",
     "bottlenecks",
+    "device",
     "source",
     "roofline",
     "compare",
