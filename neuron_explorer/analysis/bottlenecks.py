@@ -118,7 +118,7 @@ def _by_op(
     texts = _kernels(trace, sel, keys) if kernels else {}
     rows = []
     for at in chosen:
-        key = tuple(cells.text(name, groups.first[at]) for name in keys)
+        key = tuple(groups.text(name, at) for name in keys)
         rows.append(
             groups.row(at) | dict(zip(keys, key, strict=True))
             | {"median_ns": medians[at], "kernel": texts.get(key), "modules": modules.get(at, ())[:MOST_MODULES]}
@@ -157,7 +157,7 @@ def by_line(
     modules, functions = groups.texts("module", chosen), groups.texts("function", chosen)
     rows = []
     for at in chosen:
-        cell = groups.first[at]
+        cell = int(groups.first[at])
         path = cells.text("file", cell)
         line = -1 if path is None else int(cells.numbers["line"][cell])
         why = (cells.text("attribution", cell) or "") if path is None else ""
@@ -203,7 +203,7 @@ def by_file(trace: Trace, period: str | Filter = "auto", *, selection: Selection
     lines = _lines(cells, picked & (cells.codes("file") >= 0))
     files: dict[str, list[int]] = {}
     for at in np.flatnonzero(lines.calls > 0).tolist():
-        _add_line(files, cells.text("file", lines.first[at]) or "", int(lines.self_ns[at]), int(lines.launches[at]))
+        _add_line(files, lines.text("file", at) or "", int(lines.self_ns[at]), int(lines.launches[at]))
     return _files(files, sel)
 
 
@@ -266,7 +266,7 @@ def by_module(
     codes, texts = cells.texts["module"]
     unnamed = texts.index("") if "" in texts else -1
     by_path = rolled(cells, picked & cells.where("kind", kinds.WORK), [np.where(codes < 0, unnamed, codes)])
-    groups = [by_path.row(at) | {"module": cells.text("module", by_path.first[at]) or ""} for at in range(len(by_path))]
+    groups = [by_path.row(at) | {"module": by_path.text("module", at) or ""} for at in range(len(by_path))]
     own: dict[str, dict[str, Any]] = {}
     totals: dict[str, int] = {}
     for group in sorted(groups, key=lambda g: g["module"]):

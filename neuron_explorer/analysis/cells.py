@@ -81,8 +81,10 @@ class Cells:
         """Cells from the sums of parts: ``cell`` is that of each entry of ``figures``."""
         codes = numbers.pop("waiting").tolist()
         wait = tuple(None if code <= 0 else "" if code == 1 else periods[code - 2] for code in codes)
-        names = ("events", "self_ns", "duration_ns", "without_end")
-        return Cells(texts, numbers, wait, *(sums(cell, number, figures[name]) for name in names), durations)
+        events, own, total, lost = (
+            sums(cell, number, figures[name]) for name in ("events", "self_ns", "duration_ns", "without_end")
+        )
+        return Cells(texts, numbers, wait, events, own, total, lost, durations)
 
     def codes(self, key: str) -> np.ndarray:
         """Codes of a text, -1 where there is none."""

@@ -34,13 +34,13 @@ class Waits:
         times, lanes = (start, lane) if position is None else (start[position], lane[position])
         for each, mine in by_lane.items():
             self.last[each] = mine[-1]
-            begins = np.array([wait[0] for wait in mine], np.int64)
-            ends = np.array([min(wait[1], following) for wait, following in
-                             zip(mine, [*begins[1:].tolist(), 1 << 62], strict=True)], np.int64)  # fmt: skip
-            low, high = np.searchsorted(times, begins, "left"), np.searchsorted(times, ends, "left")
-            for first, last, wait in zip(low.tolist(), high.tolist(), mine, strict=True):
-                if last > first:
-                    found[first:last][lanes[first:last] == each] = wait[2]
+            begins = [wait[0] for wait in mine]
+            # A wait ends where the next begins.
+            ends = [min(wait[1], following) for wait, following in zip(mine, [*begins[1:], 1 << 62], strict=True)]
+            rows: np.ndarray = np.searchsorted(times, np.array([begins, ends], np.int64))
+            for at, (begin, end) in enumerate(rows.T.tolist()):
+                if end > begin:
+                    found[begin:end][lanes[begin:end] == each] = mine[at][2]
         if position is None:
             return found
         result = np.zeros(len(start), np.int32)

@@ -26,13 +26,13 @@ class Marks:
         return len(self.start)
 
     def only(self, chosen: np.ndarray) -> Marks:
-        """The rows of which ``chosen`` is true."""
+        """The rows of which ``chosen`` is true, or those at its positions."""
+        positions = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
         return Marks(
-            self.start[chosen], self.duration[chosen], self.step[chosen], self.rank[chosen], self.process[chosen],
-            self.lane[chosen], tuple(p for p, keep in zip(self.period, chosen.tolist(), strict=True) if keep),
+            self.start[positions], self.duration[positions], self.step[positions], self.rank[positions],
+            self.process[positions], self.lane[positions], tuple(self.period[at] for at in positions.tolist()),
         )  # fmt: skip
 
     def by_start(self) -> Marks:
         """The same in the order of time."""
-        order = np.argsort(self.start, kind="stable")
-        return Marks(*(getattr(self, n)[order] for n in NUMBERS), tuple(self.period[at] for at in order.tolist()))
+        return self.only(np.argsort(self.start, kind="stable"))

@@ -72,6 +72,10 @@ class Rolled:
             "launches": int(self.launches[at]), "without_end": int(self.without_end[at]), "phase": self.phase[at],
         }  # fmt: skip
 
+    def text(self, key: str, at: int) -> str | None:
+        """A text that is part of the group's key."""
+        return self.cells.text(key, int(self.first[at]))
+
     def largest(self, limit: int, possible: np.ndarray) -> list[int]:
         """At least ``limit`` of the possible groups with most self time, then total: more where the last are equal."""
         at = np.flatnonzero(possible)

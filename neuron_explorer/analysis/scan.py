@@ -217,12 +217,14 @@ class _Pass:
         found = {}
         for code, name in enumerate(MARKED):
             mine = [(which == code, periods, numbers) for which, periods, numbers in self.found]
-            numbers = (
+            columns = [
                 np.concatenate([np.zeros(0, np.int64), *(numbers[at][chosen] for chosen, _, numbers in mine)])
                 for at in range(len(NUMBERS))
-            )
+            ]
             codes = np.concatenate([np.zeros(0, np.int64), *(periods[chosen] for chosen, periods, _ in mine)])
-            found[name] = Marks(*numbers, tuple(texts[c] for c in codes.tolist())).by_start()
+            start, duration, step, rank, process, lane = columns
+            period = tuple(texts[c] for c in codes.tolist())
+            found[name] = Marks(start, duration, step, rank, process, lane, period).by_start()
         return found
 
 
