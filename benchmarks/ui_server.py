@@ -209,16 +209,17 @@ def _get(server: Server, url: str) -> None:
 
 def page(server: Server, path: str, search: str = "") -> float:
     """Seconds of the callback that draws a page."""
-    wanted = (("topbar-trace", "children"), ("nav", "children"), ("content", "children"), ("content", "className"),
-              ("page-key", "data"))  # fmt: skip
+    client = Client(server)
+    known = json.loads(client.ask("/_dash-dependencies")[1])
+    output = next(one["output"] for one in known if "content.children" in one["output"])
+    parts = [part.split(".") for part in output.strip(".").split("...")]
     body = {
-        "output": ".." + "...".join(f"{i}.{p}" for i, p in wanted) + "..",
-        "outputs": [{"id": i, "property": p} for i, p in wanted],
+        "output": output,
+        "outputs": [{"id": part[0], "property": part[1]} for part in parts],
         "inputs": [{"id": "url", "property": "pathname", "value": f"/t/{server.trace_id}/{path}"},
                    {"id": "url", "property": "search", "value": search}],
         "changedPropIds": ["url.pathname"], "state": [{"id": "page-key", "property": "data", "value": None}],
     }  # fmt: skip
-    client = Client(server)
     taken, status, text = client.timed("/_dash-update-component", json.dumps(body).encode())
     client.close()
     assert status == 200, text[:300]

@@ -117,7 +117,10 @@ def _routes(app: dash.Dash, registry: Registry) -> None:
     import flask
 
     def send_home() -> flask.typing.ResponseReturnValue | None:
-        path, entries = flask.request.path, registry.entries()
+        path = flask.request.path
+        if path == "/":
+            registry.look_for_more()
+        entries = registry.entries()
         if path == "/" and len(entries) == 1:
             return flask.redirect(page_url(entries[0].id, shell.HOME))
         trace_id = trace_id_of(path)
@@ -169,6 +172,7 @@ def draw(
     state: dict[str, str],
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Top bar, navigation, content and its class, and the bar of filters for one address."""
+    registry.look_for_more()
     entry = registry.entry(trace_id)
     if entry is None:
         if not trace_id and path == "":

@@ -11,13 +11,10 @@ from neuron_explorer.analysis import quantity as q
 from neuron_explorer.errors import BadTraceError
 from neuron_explorer.trace.on_the_fly import Reading, all_ready, is_foreign
 from neuron_explorer.trace.sniff import is_spool, printable
+from neuron_explorer.ui.folders import MOST_FILES, Folders
 from neuron_explorer.ui.recording import Snapshot
-from neuron_explorer.ui.registry import Registry
+from neuron_explorer.ui.registry import MOST_TRACES, Registry
 
-MOST_TRACES: Final = 200
-"""Traces that one server offers."""
-MOST_FILES: Final = 2_000
-"""Files of a folder that are looked at."""
 MOST_NAMED: Final = 5
 """Files left out that are named with their reason."""
 
@@ -30,6 +27,7 @@ class Offer:
     named: set[Path] = field(default_factory=set)
     spools: dict[Path, Path] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
 
 
 def offered(paths: Sequence[Path | str]) -> Offer:
@@ -66,6 +64,7 @@ def _folder(path: Path, offer: Offer) -> None:
     if len(inside) > MOST_FILES:
         offer.notes.append(f"{printable(path)}: only the first {MOST_FILES:,} of {len(inside):,} files are looked at.")
     offer.files += inside[:MOST_FILES]
+    offer.folders.append(path)
     unfinished = [p for p in sorted(path.glob("*.parquet.spool"))[:MOST_FILES] if is_spool(p)]
     if unfinished:
         names = ", ".join(printable(p.name) for p in unfinished[:MOST_NAMED])
@@ -89,6 +88,7 @@ def open_offer(paths: Sequence[Path | str], reading: Reading | None = None) -> R
     live: dict[Path, Snapshot] = {}
     kept: list[Path] = []
     refused: list[str] = []
+    left_out: list[Path] = []
     beyond = 0
     try:
         for path in offer.files:
@@ -108,6 +108,7 @@ def open_offer(paths: Sequence[Path | str], reading: Reading | None = None) -> R
                 if path in offer.named or path in offer.spools:
                     raise
                 refused.append(str(error))
+                left_out.append(path)
     except BaseException:
         for snapshot in live.values():
             snapshot.close()
@@ -122,4 +123,4 @@ def open_offer(paths: Sequence[Path | str], reading: Reading | None = None) -> R
         notes.append(f"Left out {len(refused)} of {whole} files: {' '.join(refused[:MOST_NAMED])}{tail}")
     if beyond:
         notes.append(f"{q.plural(beyond, 'further file')} not shown: one server shows {MOST_TRACES} traces.")
-    return Registry(kept, live=live, notes=notes)
+    return Registry(kept, live=live, notes=notes, folders=Folders(offer.folders, offer.files, left_out))

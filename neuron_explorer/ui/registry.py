@@ -6,7 +6,7 @@ import hashlib
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from neuron_explorer.ui.recording import Snapshot
 from neuron_explorer.ui.watch import Condition, Signature, condition, signature
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from neuron_explorer.trace.store import Trace
+    from neuron_explorer.ui.folders import Folders
+
+MOST_TRACES: Final = 200
+"""Traces that one server offers."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class Registry:
     """The traces of one server. Opened at first use; safe from several threads.
 
     ``paths``: traces; ``live``: those of them whose recording goes on, each seen through a
-    snapshot of its spool; ``notes``: what else the user should hear, such as files left out.
+    snapshot of its spool; ``notes``: what else the user should hear, such as files left out;
+    ``folders``: what comes into them later is shown, too.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class Registry:
         *,
         live: Mapping[Path, Snapshot] | None = None,
         notes: Iterable[str] = (),
+        folders: Folders | None = None,
     ) -> None:
         snapshots = {path.resolve(): snapshot for path, snapshot in (live or {}).items()}
         resolved = list(dict.fromkeys(Path(path).resolve() for path in paths))
@@ -70,12 +76,12 @@ class Registry:
         self._entries: dict[str, Entry] = {}
         self._snapshots: dict[str, Snapshot] = {}
         for path in resolved:
-            digest = hashlib.blake2b(str(path).encode("utf-8", "surrogateescape"), digest_size=6)
-            entry = Entry(digest.hexdigest(), path, names[path], path in snapshots)
+            entry = Entry(_id(path), path, names[path], path in snapshots)
             self._entries[entry.id] = entry
             if path in snapshots:
                 self._snapshots[entry.id] = snapshots[path]
         self.notes = tuple(notes)
+        self._folders = folders
         self._opened: dict[str, _Opened] = {i: _Opened(t, signature(t.path)) for i, t in (traces or {}).items()}
         self._generations: dict[str, int] = {}
         self._described: dict[tuple[str, Signature | None], Description] = {}
@@ -84,6 +90,17 @@ class Registry:
     def entries(self) -> tuple[Entry, ...]:
         """All traces, in the order given."""
         return tuple(self._entries.values())
+
+    def look_for_more(self) -> None:
+        """Take in what has come into the folders since, up to MOST_TRACES in all; cheap, at most every two seconds."""
+        for path in self._folders.arrived() if self._folders else ():
+            with self._lock:
+                if len(self._entries) >= MOST_TRACES:
+                    return
+                taken = {entry.name for entry in self._entries.values()}
+                name = f"{path.parent.name}/{path.name}" if path.name in taken else path.name
+                # Replaced whole: others walk through it meanwhile.
+                self._entries = {**self._entries, _id(path): Entry(_id(path), path, name)}
 
     def entry(self, trace_id: str) -> Entry | None:
         """The entry of an id, or None."""
@@ -166,6 +183,10 @@ class Registry:
     def _file(self, entry: Entry) -> Path:
         snapshot = self._snapshots.get(entry.id)
         return entry.path if snapshot is None or snapshot.ended else snapshot.file
+
+
+def _id(path: Path) -> str:
+    return hashlib.blake2b(str(path).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
 
 
 def _load(path: Path) -> Trace:

@@ -19,6 +19,7 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 TRIES: Final = 50
 """Ports after the wanted one that are tried when it is taken."""
 THREADS: Final = 8
+SILENCE_S: Final = 60
 CONNECTIONS: Final = 800
 """Open at once: a browser holds six, and those that say nothing must not lock others out."""
 
@@ -142,19 +143,13 @@ def _serve(registry: Registry, host: str, port: int, open_browser: bool | None, 
         tell(line)
     import logging
 
-    from waitress.server import create_server
-
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a busy moment is no news
 
     from neuron_explorer.ui.app import create_app, warm
 
     hosts = () if host in LOOPBACK else (host,)
     app = create_app((), token=token, port=bound, hosts=hosts, registry=registry)
-    server = create_server(
-        app.server, sockets=[listener], threads=THREADS, ident=None, channel_timeout=60, cleanup_interval=10,
-        connection_limit=CONNECTIONS, asyncore_use_poll=True, backlog=256,
-        max_request_body_size=1 << 20, max_request_header_size=1 << 16,
-    )  # fmt: skip
+    server = http_server(app.server, listener)
     warm(registry)
     if open_browser if open_browser is not None else has_display():
         _open(f"http://{host_name(host)}:{bound}/?token={token}")
@@ -166,6 +161,24 @@ def _serve(registry: Registry, host: str, port: int, open_browser: bool | None, 
     finally:
         server.close()
         listener.close()
+
+
+def http_server(wsgi: Any, listener: socket.socket, silence_s: int = SILENCE_S) -> Any:
+    """The server of an app on a listening socket; ``run()`` and ``close()`` are its.
+
+    A connection is closed after ``silence_s`` without a word, or without the rest of its request.
+    """
+    from waitress.server import create_server
+
+    from neuron_explorer.ui.channel import WholeRequestChannel
+
+    server = create_server(
+        wsgi, sockets=[listener], threads=THREADS, ident=None, channel_timeout=silence_s,
+        cleanup_interval=max(1, silence_s // 6), connection_limit=CONNECTIONS, asyncore_use_poll=True, backlog=256,
+        max_request_body_size=1 << 20, max_request_header_size=1 << 16,
+    )  # fmt: skip
+    server.channel_class = WholeRequestChannel
+    return server
 
 
 def _end_on_sigterm() -> None:

@@ -1,7 +1,8 @@
 """Small endpoints of the app beside its pages: how a trace stands, looking again, the report.
 
 Under ``/api/v1/t/<trace id>``: ``state`` (GET, JSON, a few system calls: pages ask every few
-seconds), ``refresh`` (POST) and ``report`` (GET, the offline HTML as a download).
+seconds), ``refresh`` (POST) and ``report`` (GET, the offline HTML as a download). And
+``/api/v1/sql/<key>/cancel`` (POST): the page that asked a query is left.
 """
 
 from __future__ import annotations
@@ -55,6 +56,13 @@ def register(server: flask.Flask, registry: Registry) -> None:
         except (NeuronExplorerError, OSError) as error:
             return reply({"state": "failed", "text": str(error)}, 409)
         return reply({"state": "current"})
+
+    @server.post("/api/v1/sql/<key>/cancel")
+    def sql_cancel(key: str) -> flask.Response:
+        from neuron_explorer.trace.sql_process import cancel
+
+        # Who knows the random key of a query is who asked it.
+        return reply({"cancelled": cancel(key[:64])})
 
     @server.get("/api/v1/t/<trace_id>/report")
     def trace_report(trace_id: str) -> flask.Response:

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from neuron_explorer.errors import BadTraceError
+from neuron_explorer.ui import folders
 from neuron_explorer.ui.app import create_app
 from neuron_explorer.ui.offer import MOST_NAMED, MOST_TRACES, offered, open_offer
 from neuron_explorer.ui.registry import Registry
@@ -18,8 +19,8 @@ from neuron_explorer.ui.watch import age
 
 BASE = "http://127.0.0.1:8050"
 DRAWN = (
-    ("topbar-trace", "children"), ("nav", "children"), ("content", "children"), ("content", "className"),
-    ("page-key", "data"),
+    ("topbar-trace", "children"), ("nav", "children"), ("filters", "children"), ("content", "children"),
+    ("content", "className"), ("page-key", "data"),
 )  # fmt: skip
 
 
@@ -91,6 +92,39 @@ def test_the_same_name_twice_gets_its_folder(traces, tmp_path):
         shutil.copy(traces["stepless"], tmp_path / name / "t.parquet")
     names = [e.name for e in open_offer([tmp_path / "one", tmp_path / "two"]).entries()]
     assert names == ["one/t.parquet", "two/t.parquet"]
+
+
+def test_what_comes_into_a_folder_later_is_shown(traces, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "EVERY_S", 0.0)
+    shutil.copy(traces["stepless"], tmp_path / "a.parquet")
+    whole = traces["usual"].read_bytes()
+    (tmp_path / "b.parquet").write_bytes(whole[:5000])
+    registry = open_offer([tmp_path])
+    client = client_of(registry)
+    assert client.get("/", base_url=BASE).status_code == 302, "one trace: its overview"
+    first = registry.entries()
+    (tmp_path / "c.parquet").write_bytes(whole[:6000])
+    registry.look_for_more()
+    assert registry.entries() == first, "neither is whole"
+    for name in ("b", "c"):
+        (tmp_path / f"{name}.parquet").write_bytes(whole)
+    (tmp_path / "notes.txt").write_text("x")
+    assert client.get("/", base_url=BASE).status_code == 200, "the list of traces"
+    assert [e.name for e in registry.entries()] == ["a.parquet", "b.parquet", "c.parquet"]
+    assert registry.entries()[0] is first[0]
+    assert registry.get(registry.entries()[2].id).metadata
+    # A file that was named alone brings no others with it.
+    alone = open_offer([tmp_path / "a.parquet"])
+    alone.look_for_more()
+    assert len(alone.entries()) == 1
+
+
+def test_a_folder_is_not_read_at_every_request(traces, tmp_path):
+    shutil.copy(traces["stepless"], tmp_path / "a.parquet")
+    seen = folders.Folders([tmp_path], [tmp_path / "a.parquet"])
+    assert seen.arrived() == []
+    shutil.copy(traces["stepless"], tmp_path / "b.parquet")
+    assert seen.arrived() == [], "the last look was a moment ago"
 
 
 def test_sizes_and_ages_in_words():

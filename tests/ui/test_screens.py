@@ -52,6 +52,7 @@ def test_pictures_of_every_page(server, browser, scheme, width):
             page.wait_for_load_state("networkidle")
             if name == "timeline":
                 page.wait_for_selector("#timeline-root[data-missing='0']")
+            assert page.get_by_text("could not be drawn").count() == 0, f"{trace}: {name}"
             picture = target / f"{trace}-{name}-{scheme}-{width}.png"
             page.screenshot(path=picture, full_page=width < 1000, animations="disabled")
             taken.append(picture)

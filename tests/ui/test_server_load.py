@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -64,6 +65,43 @@ def test_connections_that_never_finish_their_request_lock_nobody_out(peer):
         for one in silent:
             one.close()
     assert peer.state() == 200
+
+
+def test_a_request_that_comes_a_byte_at_a_time_is_hung_up_on():
+    """Its bytes are no activity: the time of a whole request counts from its first byte."""
+    from neuron_explorer.ui.serve import http_server, listen
+
+    def app(environ, start_response):
+        start_response("200 OK", [("Content-Length", "2")])
+        return [b"ok"]
+
+    listener = listen("127.0.0.1", 0)
+    server = http_server(app, listener, silence_s=1)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        place = listener.getsockname()
+        with socket.create_connection(place) as slow, socket.create_connection(place) as usual:
+            slow.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX: ")
+            slow.settimeout(0.2)
+            began, answered, closed = time.monotonic(), 0, False
+            while not closed and time.monotonic() - began < 10:
+                try:
+                    slow.sendall(b"a")
+                    closed = slow.recv(1) == b""
+                except TimeoutError:
+                    pass
+                except ConnectionError:
+                    closed = True
+                usual.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                answered += usual.recv(1000).endswith(b"ok")
+            assert closed, "it still holds its place"
+            assert answered >= 4, "who asks in time keeps the connection"
+    finally:
+        server.asyncore.close_all(server._map)
+        thread.join(10)
+        server.close()
+        listener.close()
 
 
 @pytest.mark.parametrize(

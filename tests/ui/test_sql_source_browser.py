@@ -84,6 +84,20 @@ def test_cancel_and_example_and_links(tab):
     assert made.trouble == []
 
 
+def test_leaving_the_page_ends_its_query(tab):
+    made = tab()
+    page = made.page
+    made.open(made.trace("usual.parquet"), "sql")
+    type_query(page, "SELECT count(*) FROM events a, events b, events c, events d, events e")
+    expect(page.locator("#sql-status")).to_have_attribute("data-elapsed", re.compile(r"[1-9]\d*\.\d s"))
+    with page.expect_response("**/api/v1/sql/*/cancel") as reply:
+        page.click("nav >> text=About this trace")
+    assert reply.value.json() == {"cancelled": True}
+    page.click("nav >> text=SQL")
+    expect(page.locator("#sql-run")).to_be_enabled()
+    assert made.trouble == []
+
+
 def test_names_from_a_trace_are_text_in_a_result(tab):
     made = tab((700, 900))
     page = made.page

@@ -8,6 +8,7 @@ from tl_page import Page, odd, serve
 from neuron_explorer.ui.registry import Registry
 
 pytestmark = pytest.mark.browser
+RIGHT_TO_LEFT = "\u0639\u0645\u0644\u064a\u0629 \u05e4\u05e2\u05d5\u05dc\u05d4 (x)"
 
 
 def test_odd_traces_open(browser, tmp_path):
@@ -25,7 +26,8 @@ def test_odd_traces_open(browser, tmp_path):
         "open": odd(tmp_path, "open", [{"start": 0, "duration": -1, "name": "unfinished"},
                                        {"start": 5, "duration": 50, "depth": 1}]),
         "hostile": odd(tmp_path, "hostile", [{"start": 0, "duration": 100, "name": hostile, "module": hostile},
-                                             {"start": 200, "duration": 100, "name": "\u202eevil\u0007\u001b[31m"}]),
+                                             {"start": 200, "duration": 100, "name": "\u202eevil\u0007\u001b[31m"},
+                                             {"start": 400, "duration": 100, "name": RIGHT_TO_LEFT}]),
     }  # fmt: skip
     port, stop = serve(list(paths.values()))
     ids = {e.path.stem: e.id for e in Registry(paths.values()).entries()}
@@ -57,8 +59,13 @@ def test_odd_traces_open(browser, tmp_path):
             if name == "hostile":
                 assert page.page.locator(".tl-panel img").count() == 0
                 assert page.page.locator(".tl-name").inner_text().startswith("<img src=x")
+                page.page.keyboard.press("Shift+Tab")
+                page.page.keyboard.press("Tab")
+                page.page.keyboard.press("Tab")
+                page.until("app.details && app.details.start === 400")
+                assert page.page.locator(".tl-name").inner_text() == RIGHT_TO_LEFT
                 page.page.get_by_label("Colour by").select_option("op")
-                page.until("app.classes && app.classes.length === 2")
+                page.until("app.classes && app.classes.length === 3")
                 page.page.keyboard.press("l")
                 page.page.get_by_role("group", name="Lanes").wait_for()
                 assert page.page.locator("#timeline-root img").count() == 0

@@ -56,7 +56,7 @@
       }
     });
     box.appendChild(area);
-    running = null;
+    leave(); // the page was drawn anew while a query ran
   }
 
   new MutationObserver(function () {
@@ -106,7 +106,11 @@
   function tick(mine) {
     if (running !== mine) { return; }
     var past = performance.now() - mine.since;
-    if (past > SILENCE_MS || !byId("sql-status")) {
+    if (!byId("sql-status")) {
+      leave();
+      return;
+    }
+    if (past > SILENCE_MS) {
       running = null;
       buttons();
       say("No answer from the server. Is it still running?");
@@ -116,6 +120,14 @@
     byId("sql-status").dataset.elapsed = (past / 1000).toFixed(1) + " s";
     setTimeout(function () { tick(mine); }, 100);
   }
+
+  /* Nobody waits for the answer any more: the query ends, and another can run. */
+  function leave() {
+    if (!running) { return; }
+    fetch("/api/v1/sql/" + running.id + "/cancel", { method: "POST", keepalive: true }).catch(function () { /* it ends at its time limit */ });
+    running = null;
+  }
+  window.addEventListener("pagehide", leave);
 
   function stop() {
     if (running) {
