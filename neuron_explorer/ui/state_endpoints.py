@@ -62,7 +62,8 @@ def register(server: flask.Flask, registry: Registry) -> None:
         from neuron_explorer.trace.sql_process import cancel
 
         # Who knows the random key of a query is who asked it.
-        return reply({"cancelled": cancel(key[:64])})
+        found = cancel(key[:64])
+        return reply({"cancelled": found}, 200 if found else 202)
 
     @server.get("/api/v1/t/<trace_id>/report")
     def trace_report(trace_id: str) -> flask.Response:
