@@ -33,7 +33,7 @@ LIMIT_S = 900
 
 ASK = """
 import json, resource, sys, time
-import duckdb, numpy, pyarrow.compute, pyarrow.parquet
+import duckdb, numpy, pandas, pyarrow.compute, pyarrow.parquet
 from neuron_explorer.analysis import bottlenecks, compile_events, phases, scan, selection
 from neuron_explorer.analysis.answer import Ask
 from neuron_explorer.analysis.questions import questions
@@ -70,7 +70,7 @@ print(json.dumps(found))
 OURS = """
 import json, sys, time
 from pathlib import Path
-import duckdb, numpy, pyarrow.compute, pyarrow.parquet
+import duckdb, numpy, pandas, pyarrow.compute, pyarrow.parquet
 from neuron_explorer.analysis.breakdown import breakdown
 from neuron_explorer.analysis.idle import idle
 from neuron_explorer.trace.importers import import_trace, find
@@ -202,7 +202,8 @@ def public(folder: Path, traces: Path, hta_python: str | None, repeat: int) -> b
         peer = {key: _median(theirs, key) for key in ("total", "query", "cpu")}
         if peer["total"] is not None:
             times = peer["total"] / middle["total"]
-            met &= times >= AIM_PEER
+            answered = not theirs[-1].get("failed")  # the aim is about traces that both answer
+            met &= times >= AIM_PEER or not answered
             line += f" {peer['total']:7.2f} {peer['query']:8.3f} {peer['cpu']:6.2f} {times:6.1f}"
             line += "".join(f"  {f}" for f in theirs[-1].get("failed", []))
         elif failed:

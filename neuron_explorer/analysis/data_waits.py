@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Waits:
             begins = [wait[0] for wait in mine]
             # A wait ends where the next begins.
             ends = [min(wait[1], following) for wait, following in zip(mine, [*begins[1:], 1 << 62], strict=True)]
-            rows: np.ndarray = np.searchsorted(times, np.array([begins, ends], np.int64))
+            rows: Any = np.searchsorted(times, np.array([begins, ends], np.int64))
             for at, (begin, end) in enumerate(rows.T.tolist()):
                 if end > begin:
                     found[begin:end][lanes[begin:end] == each] = mine[at][2]
