@@ -354,6 +354,25 @@ def test_a_slow_build_is_reported(tmp_path, monkeypatch):
     assert api.meta()["state"] == "ready"
 
 
+def test_a_build_that_the_servers_end_cuts_short_says_nothing(tmp_path, monkeypatch, caplog):
+    path = tmp_path / "t.parquet"
+    write_trace(path, EVENTS, metadata={"lanes": LANES})
+    daemons = []
+
+    def cut_short(path, metadata, tell):
+        daemons.append(threading.current_thread().daemon)
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(service, "build", cut_short)
+    found = []
+    # The threads of a server are daemons; what they start has to end by itself all the same.
+    asks = threading.Thread(target=lambda: found.append(Api(path).meta()), daemon=True)
+    asks.start()
+    asks.join(10)
+    assert found == [{"state": "failed", "error": "The server is stopping."}]
+    assert daemons == [False] and not caplog.records
+
+
 def test_a_failed_build_is_a_sentence(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     write_trace(path, EVENTS, metadata={"lanes": LANES})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +16,7 @@ import numpy as np
 
 from neuron_explorer.ui.timeline.categories import CATEGORIES, OPEN_FLAG
 from neuron_explorer.ui.timeline.own import Pieces, in_batches, pieces
-from neuron_explorer.ui.timeline.reading import WORKERS
+from neuron_explorer.ui.timeline.reading import in_order
 from neuron_explorer.ui.timeline.rows import Rows, give_back
 
 GROUPS: Final = (("host", "thread"), ("device", "device"), ("compile", "compile"))
@@ -126,17 +125,12 @@ def write(folder: Path, rows: Rows, end: int, codes: Codes, tell: Any = None) ->
     rows.give_back()
     sums = _Sums(rows, codes, bounds, numbers)
     jobs = list(_windows(rows, bounds))
-    with ThreadPoolExecutor(WORKERS, thread_name_prefix="sums") as pool:
-        try:
-            for done, _ in enumerate(pool.map(lambda job: sums.add(*job), jobs)):
-                if done % GIVE_BACK == GIVE_BACK - 1:
-                    rows.give_back()
-                    give_back([codes.line_of_row])
-                if tell is not None:
-                    tell(done / len(jobs))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    for done, _ in enumerate(in_order(lambda job: sums.add(*job), jobs)):
+        if done % GIVE_BACK == GIVE_BACK - 1:
+            rows.give_back()
+            give_back([codes.line_of_row])
+        if tell is not None:
+            tell(done / len(jobs))
     bounds.astype("<i8").tofile(folder / "p_bounds.bin")
     for name, dtype in FILES:
         table = sums.tables[name]

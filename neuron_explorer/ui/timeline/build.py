@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +26,7 @@ from neuron_explorer.ui.timeline.place import (
     publish,
     trace_key,
 )
-from neuron_explorer.ui.timeline.reading import WORKERS, batches
+from neuron_explorer.ui.timeline.reading import batches, in_order
 from neuron_explorer.ui.timeline.rows import Rows, mapped
 from neuron_explorer.ui.timeline.scan import (
     COUNTED,
@@ -269,16 +268,7 @@ class _Build:
             density = _density(columns[0], columns[4], max(self._end, 1))
             return lod.build_levels(columns, rows.give_back), density
 
-        with ThreadPoolExecutor(WORKERS, thread_name_prefix="levels") as pool:
-            waiting = [pool.submit(work, track) for track in range(min(WORKERS, rows.track_count))]
-            try:
-                for track in range(rows.track_count):
-                    found = waiting[track % WORKERS].result()
-                    if track + WORKERS < rows.track_count:
-                        waiting[track % WORKERS] = pool.submit(work, track + WORKERS)
-                    yield found
-            finally:
-                pool.shutdown(cancel_futures=True)
+        return in_order(work, range(rows.track_count))
 
     def _series(self) -> dict[str, Any]:
         from neuron_explorer.ui.timeline.lanes import lane_table

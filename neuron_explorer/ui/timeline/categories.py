@@ -34,7 +34,7 @@ CATEGORIES: Final[tuple[Category, ...]] = (
     Category("wait", "data wait"),
     Category("sync", "sync", "both"),
     Category("gc", "gc", "top"),
-    Category("launch", "compiled launch", "bottom"),
+    Category("launch", "launch", "bottom"),
     Category("device", "device execution"),
     Category("memory", "memory"),
     Category("warning", "warning"),

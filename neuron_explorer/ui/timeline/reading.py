@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -18,7 +18,24 @@ AHEAD: Final = WORKERS + 1
 """Row groups that are in memory at once."""
 WHOLE: Final = 1 << 19
 """Rows of the largest row group that is decoded at once; larger ones come batch by batch."""
+T = TypeVar("T")
 R = TypeVar("R")
+
+
+def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """``work`` of each item, done by two threads and handed out in the order of the items; few at a time."""
+    with ThreadPoolExecutor(WORKERS, thread_name_prefix="timeline") as pool:
+        waiting: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) >= AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def batches(path: Path, columns: Sequence[str], work: Callable[[Any, int], R]) -> Iterator[tuple[R, int]]:

@@ -120,8 +120,9 @@ def _start(timeline: Timeline) -> None:
         return
     except StaleIndexError as reason:
         log.debug("timeline index of %s: %s", timeline.trace.path, reason)
-    # Not a daemon: Python would tear the thread out of numpy or Arrow at exit, which aborts the process.
-    threading.Thread(target=_build, args=(timeline,), name="timeline index").start()
+    # Not a daemon, as the server's own threads are and those that they start: Python would tear the
+    # thread out of numpy or Arrow at exit, and what it has written would stay.
+    threading.Thread(target=_build, args=(timeline,), name="timeline index", daemon=False).start()
 
 
 def warm(timeline: Timeline) -> None:
@@ -153,6 +154,9 @@ def _build(timeline: Timeline) -> None:
     except _ServerStops:
         timeline.problem = "The server is stopping."
     except Exception as error:
+        if "cannot schedule new futures" in str(error):  # what a pool says at exit, while the main thread still lives
+            timeline.problem = "The server is stopping."
+            return
         log.exception("timeline index")
         timeline.problem = f"The timeline's index could not be built ({type(error).__name__})."
     finally:
