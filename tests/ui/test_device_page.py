@@ -11,7 +11,7 @@ from synthetic import event, lane, metadata, rows_of, write
 from neuron_explorer.analysis.questions import ask
 from neuron_explorer.trace.store import load
 from neuron_explorer.ui.page import load_pages
-from neuron_explorer.ui.pages import device
+from neuron_explorer.ui.pages import device, overview
 
 from .page_tree import flat, hrefs
 
@@ -69,6 +69,13 @@ def test_on_a_cpu_the_page_says_what_was_not_observed(sample):
         d = device.data(opened, {})
         assert d.idle.table("lanes").records() == ask(opened, "idle").table("lanes").records()
         assert "Not observed: gaps of device streams" in flat(device.layout("abc", opened, {}))
+
+
+def test_the_overview_breaks_a_step_down_by_the_device_where_there_are_streams(trace):
+    parts = {p.key: p.ns for p in overview.data(trace, {}).by_device.parts}
+    assert parts["compute"] == 50_000 and sum(parts.values()) == 150_000
+    assert overview.data(trace, {"phase": "forward"}).by_device is None
+    assert "part-compute" in flat(overview.layout("abc", trace, {}))
 
 
 def test_the_page_is_in_the_navigation():

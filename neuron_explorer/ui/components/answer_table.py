@@ -57,7 +57,8 @@ def _cell(record: Mapping[str, Value], column: Column, trace_id: str, words: Wor
         return _place(value, trace_id)
     if isinstance(value, str):
         text, meaning = words.get(value, (value, value))
-        return html.Span(plain(text, MOST_TEXT), title=plain(meaning, 400))
+        style = {"whiteSpace": "nowrap"} if value in words else {"overflowWrap": "anywhere", "whiteSpace": "normal"}
+        return html.Span(plain(text, MOST_TEXT), title=plain(meaning, 400), style=style)
     return shown(value, column.unit)
 
 

@@ -9,17 +9,19 @@ from dash import ClientsideFunction, Input, Output, State, html
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.bottlenecks import Table, by_line
+from neuron_explorer.analysis.breakdown import breakdown as time_parts
 from neuron_explorer.analysis.facts import RunFacts, run_facts
-from neuron_explorer.analysis.filters import KEYS
+from neuron_explorer.analysis.filters import KEYS, Filter
 from neuron_explorer.analysis.insight import Finding
 from neuron_explorer.analysis.insights import findings, insights
 from neuron_explorer.analysis.phases import Breakdown, time_by_phase
-from neuron_explorer.analysis.selection import Selection, select
+from neuron_explorer.analysis.selection import Selection, lanes, select
 from neuron_explorer.analysis.steps import StepTimes, step_times
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.compiling import compiling
 from neuron_explorer.ui.components.breakdown import breakdown_card
 from neuron_explorer.ui.components.cost_table import lines_card
+from neuron_explorer.ui.components.device_parts import device_parts
 from neuron_explorer.ui.components.findings import findings_card
 from neuron_explorer.ui.components.step_chart import step_card
 from neuron_explorer.ui.filters import filter_of
@@ -38,7 +40,10 @@ FEW_EVENTS: Final = 200_000
 
 @dataclass(frozen=True)
 class OverviewData:
-    """What the page shows. ``deep``: every rule was applied, not only those that need no further reading."""
+    """What the page shows. ``deep``: every rule was applied, not only those that need no further reading.
+
+    ``by_device``: the parts where streams decide first, None without streams or with a filter of operators.
+    """
 
     facts: RunFacts
     selection: Selection
@@ -47,6 +52,7 @@ class OverviewData:
     lines: Table
     findings: tuple[Finding, ...]
     deep: bool
+    by_device: Breakdown | None = None
 
 
 def data(trace: Trace, search: Search) -> OverviewData:
@@ -70,7 +76,16 @@ def data(trace: Trace, search: Search) -> OverviewData:
         cached(trace, by_line, chosen),
         found,
         deep,
+        _by_device(trace, chosen),
     )
+
+
+def _by_device(trace: Trace, chosen: Filter) -> Breakdown | None:
+    streams = any(lane.get("kind") == "device" for lane in lanes(trace.metadata))
+    if not streams or chosen.phases or chosen.device:
+        return None
+    found = cached(trace, time_parts, chosen)
+    return device_parts(found) if found.by_device else None
 
 
 def layout(trace_id: str, trace: Trace, search: Search) -> Any:
@@ -82,7 +97,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
             _scope(d, trace_id),
             findings_card(d.findings, trace_id, d.deep),
             html.Div(
-                [breakdown_card(d.breakdown, d.steps, trace_id), step_card(d.steps, trace_id, inside)],
+                [breakdown_card(d.by_device or d.breakdown, d.steps, trace_id), step_card(d.steps, trace_id, inside)],
                 className="columns",
             ),
             lines_card(d.lines, trace_id),
