@@ -38,14 +38,14 @@ def filter_bar(page: Page, trace_id: str, reading: Reading, search: Mapping[str,
     off = [key for key in KEYS if key not in page.filters and key in {*offered, *chosen}]
     if off:
         items.append(_not_here(off, reading.chosen, page))
-    if chosen:
+    if reading.wrong:
+        said = "; ".join(text[:1].upper() + text[1:] for text in reading.wrong)
+        items.append(html.Span(f"Ignored: {said}.", className="filters-wrong", role="status"))
+    if chosen or reading.wrong:
         items.append(
             html.A("Clear filters" if len(chosen) > 1 else "Clear filter", className="filters-clear",
                    href=_url(page, trace_id, search, dict.fromkeys(KEYS, "")), **{"data-filter": "*"})
         )  # fmt: skip
-    if reading.wrong:
-        said = "; ".join(text[:1].upper() + text[1:] for text in reading.wrong)
-        items.append(html.Span(f"Ignored: {said}.", className="filters-wrong", role="status"))
     return items
 
 

@@ -234,5 +234,5 @@ def _counts(d: CompareData, found: Comparison) -> html.Section:
 
 PAGE = Page(
     path="/compare", name="Compare", section="Find", layout=layout, data=data, follows=("with", "other", "by"),
-    unfiltered="Both traces are compared by their steady steps",
+    unfiltered="both traces are compared by their steady steps",
 )  # fmt: skip
