@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from neuron_explorer.analysis.schedule import Run, Schedule, What
+from neuron_explorer.analysis.schedule import Run, Schedule, Segment, What
 
 KINDS: Final = {
     "operator": "an operator runs on the host",
@@ -143,7 +143,8 @@ def step_without(found: Schedule, lines: Collection[str]) -> int:
 def line_times(found: Schedule) -> dict[str, int]:
     """ns of each line: its segments of the host and its executions, those that run side by side each in full."""
     times: dict[str, int] = {}
-    for item in (*found.segments, *found.runs):
+    items: list[Segment | Run] = [*found.segments, *found.runs]
+    for item in items:
         start = max(item.start, found.low)
         length = max(min(item.stop, found.high) - start, 0)
         if item.what.line:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -33,15 +33,18 @@ class Marks:
 
     def next_after(self, time: np.ndarray) -> np.ndarray:
         """Key of the line of the first event that begins at each time or later; 0 for none."""
-        return self._at(np.searchsorted(self.start, time, "left"))
+        at: Any = np.searchsorted(self.start, time, "left")
+        return self._at(at)
 
     def last_before(self, time: np.ndarray) -> np.ndarray:
         """Key of the line of the last event that began at each time or earlier; 0 for none."""
-        return self._at(np.searchsorted(self.start, time, "right") - 1)
+        at: Any = np.searchsorted(self.start, time, "right")
+        return self._at(at - 1)
 
     def over(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Key of the line of the last event that began before ``high`` and was not over at ``low``; 0 for none."""
-        at = np.searchsorted(self.start, high, "left") - 1
+        at: Any = np.searchsorted(self.start, high, "left")
+        at = at - 1
         keys = self._at(at)
         if not len(self.start):
             return keys
