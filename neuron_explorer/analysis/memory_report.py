@@ -80,7 +80,7 @@ def remarks(found: Blocks) -> tuple[str, ...]:
             "the recording: no line says where they come from"
         )
     if any(o.device == "cpu" for o in found.owners):
-        said.append("cpu: other memory from before the recording is not counted, nor what is not torch's")
+        said.append("on the CPU, other memory from before the recording is not counted, nor what is not torch's")
     return tuple(said)
 
 

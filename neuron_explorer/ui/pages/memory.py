@@ -354,7 +354,7 @@ def _allocations(d: MemoryData, trace_id: str) -> html.Section:
         g.number_column("largest", f"largest, {one_unit}", _digits(one_unit), "The largest of them", width=100),
         g.number_column("life", f"lives, {life_unit}", 2, "Median time until the release; empty where most stay",
                         width=90),
-        g.text_column("released", "released by", width=150, headerTooltip="The line that released most of the bytes"),
+        g.text_column("released", "released by", width=185, headerTooltip="The line that released most of the bytes"),
         g.text_column("category", "mostly", width=140, cellClass=""),
         g.text_column("operator", "operator", width=160),
         g.text_column("module", "module", flex=1, minWidth=120),
