@@ -163,6 +163,9 @@ def _missing(trace: Trace, found: TimeBreakdown) -> tuple[Missing, ...]:
             missing.append(Missing("device streams", "the trace holds no execution on a device"))
     if not any(step >= 0 for scope in found.scopes for step in scope.steps) and found.selection.period != "all":
         missing += unless_observed(trace, "steps", "steps", "call prof.step() at the end of each step")
+    ranks = trace.metadata.get("world_size")
+    if not found.by_device and isinstance(ranks, int) and ranks > 1:
+        missing += unless_observed(trace, "collectives", "collectives: their time is that of operators")
     for key, what in (("compile", "compilations"), ("data_wait", "waits for data"), ("gc", "the garbage collector")):
         missing += unless_observed(trace, key, f"{what}: a part of theirs is in the others")
     return tuple(missing)
