@@ -13,6 +13,7 @@ if os.environ.get("CI") != "true":
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
+WAIT = 20_000  # a server that starts on a busy machine answers late
 PAINTED = "#timeline-root[data-painted][data-missing='0']"
 
 
@@ -29,7 +30,7 @@ def own(traces, tmp_path, served, browser):
 
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(WAIT)
     yield path, start, page
     context.close()
     for server in running:
@@ -54,18 +55,18 @@ def test_a_file_that_is_cut_short_deleted_and_comes_back(own, traces):
     whole = traces["usual"].read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     look(page)
-    expect(page.locator("#banner")).to_contain_text("was replaced")
+    expect(page.locator("#banner")).to_contain_text("was replaced", timeout=WAIT)
     for name in names:
         page.goto(f"{root}/{name}")
-        expect(page.locator("#content")).to_contain_text("cannot be read")
-        expect(page.locator("#content")).to_contain_text("cut short")
+        expect(page.locator("#content")).to_contain_text("cannot be read", timeout=WAIT)
+        expect(page.locator("#content")).to_contain_text("cut short", timeout=WAIT)
 
     path.write_bytes(whole)
     page.goto(f"{root}/timeline")
     page.wait_for_selector(PAINTED)
     path.unlink()
     look(page)
-    expect(page.locator("#banner")).to_contain_text("moved or deleted")
+    expect(page.locator("#banner")).to_contain_text("moved or deleted", timeout=WAIT)
     for name in names:
         page.goto(f"{root}/{name}")
         page.wait_for_selector("#content > :not(.loading)")
@@ -105,21 +106,21 @@ def test_a_server_that_stops_and_starts_again(own):
     first.stop()
     look(page)
     look(page)
-    expect(page.locator("#banner")).to_contain_text("does not answer")
+    expect(page.locator("#banner")).to_contain_text("does not answer", timeout=WAIT)
     page.locator(".tl-stage").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".tl-banner")).to_contain_text("does not answer")
+    expect(page.locator(".tl-banner")).to_contain_text("does not answer", timeout=WAIT)
     assert page.locator(".tl-labels").inner_text().strip(), "what was drawn stays"
 
     second = start(port)
     assert second.origin == first.origin
     look(page)
-    expect(page.locator("#banner")).to_contain_text("started again")
+    expect(page.locator("#banner")).to_contain_text("started again", timeout=WAIT)
     page.keyboard.press("w")
     page.keyboard.press("Enter")
-    expect(page.locator(".tl-banner")).to_contain_text("restarted")
+    expect(page.locator(".tl-banner")).to_contain_text("restarted", timeout=WAIT)
     page.reload()
-    expect(page.locator("body")).to_contain_text("no access")
+    expect(page.locator("body")).to_contain_text("no access", timeout=WAIT)
     page.goto(second.url)
     page.click("nav >> text=Timeline")
     page.wait_for_selector(PAINTED)
