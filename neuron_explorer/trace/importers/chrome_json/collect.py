@@ -96,11 +96,11 @@ def collect(path: Path, dialect: Dialect, store: Store, progress: Callable[[int,
         held += len(waiting[-1])
         if held >= BATCH * RECORD.itemsize:
             found.texts.extend(reader.texts())
-            batches.add(np.frombuffer(bytearray(b"".join(waiting)), RECORD))
+            batches.add(_records(waiting))
             waiting, held = [], 0
     waiting.append(reader.feed(b"", True))
     found.texts.extend(reader.texts())
-    batches.add(np.frombuffer(bytearray(b"".join(waiting)), RECORD))
+    batches.add(_records(waiting))
     batches.finish()
     found.header = dict(reader.header())
     found.complete, refused = reader.state()
@@ -113,6 +113,11 @@ def collect(path: Path, dialect: Dialect, store: Store, progress: Callable[[int,
         offset, what, _ = min(faults)
         found.first_fault = what, offset
     return found
+
+
+def _records(pieces: list[bytes]) -> np.ndarray:
+    """One array of its own, which may be written to."""
+    return np.concatenate([np.frombuffer(piece, RECORD) for piece in pieces])
 
 
 class _Batches:
@@ -137,7 +142,9 @@ class _Batches:
             self._count_flags(records, flags)
         # What belongs together is looked at together, in the order of the file.
         for letters in dict.fromkeys(_TOGETHER.get(letter, (letter,)) for letter in present.tolist()):
-            self._of_phase(letters[0], records[np.isin(phase, letters)] if len(present) > 1 else records)
+            those = np.zeros(256, bool)
+            those[list(letters)] = True
+            self._of_phase(letters[0], records[those[phase]] if len(present) > 1 else records)
 
     def finish(self) -> None:
         """What never ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from .... import __version__
 from ...metadata import CAPABILITIES, capability, default_metadata
 from ..report import ImportReport, Skipped
 from .collect import Collected
@@ -95,7 +96,7 @@ def metadata_of(
     document = default_metadata()
     document["start_unix_ns"] = _unix(nested.start, facts)
     document["duration_ns"] = nested.end - nested.start
-    document["versions"] |= {"neuron_explorer": _own_version()} | facts.versions()
+    document["versions"] |= {"neuron_explorer": __version__} | facts.versions()
     device = next((entry["device"] for entry in made.table if entry["device"]), None)
     torch = found.dialect.format == "torch.profiler"
     if device:
@@ -213,12 +214,3 @@ def _unix(start: int, facts: Facts) -> int:
 
 def _small(value: Any, otherwise: int) -> int:
     return value if type(value) is int and 0 <= value < 1 << 24 else otherwise
-
-
-def _own_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("neuron-explorer")
-    except PackageNotFoundError:
-        return ""

@@ -30,8 +30,10 @@ _HOW: Final = {name: code for code, name in enumerate(ATTRIBUTIONS)}
 _PHASE: Final = {name: code for code, name in enumerate(schema.PHASES)}
 _AUTOGRAD, _RANGE, _LAUNCH, _STEP, _MEMORY = (CODE[k] for k in ("autograd", "range", "launch", "step", "memory"))
 _WORK: Final = ("op", "autograd", "launch", "copy", "sync", "fallback", "collective")
-_TIMED: Final = np.isin(np.arange(256), [CODE[k] for k in _WORK])
-_HAS_PHASE: Final = np.isin(np.arange(256), [CODE[k] for k in (*_WORK, "range", "device")])
+_TIMED: Final = np.zeros(256, bool)
+_TIMED[[CODE[k] for k in _WORK]] = True
+_HAS_PHASE: Final = _TIMED.copy()
+_HAS_PHASE[[CODE[k] for k in ("range", "device")]] = True
 _COMPILED: Final = re.compile(r"Torch-Compiled Region: (\S{1,100})")
 
 
@@ -275,8 +277,8 @@ class RowMaker:
         node = nearest(parent, joined)
         inside = np.flatnonzero((node >= 0) & ~joined & (np.arange(len(parent)) >= before))
         # What shows a stack of its own inside a node is a hook or a custom function.
-        passive = inside[whole["own_node"][inside] == whole["own_node"][node[inside]]]
-        passive = np.union1d(passive, inside[whole["own_node"][inside] == 0])
+        own = whole["own_node"][inside]
+        passive = inside[(own == 0) | (own == whole["own_node"][node[inside]])]
         whole["node"][passive] = whole["node"][node[passive]]
         whole["module"][passive] = whole["module"][node[passive]]
         self._set_how(passive, whole, how)
@@ -308,8 +310,8 @@ class RowMaker:
         self.tally.flows += int(hit.sum())
         self.tally.flows_open += int(np.count_nonzero(ends)) - int(hit.sum())
         position = bound[targets[hit]]
-        position, first = np.unique(position, return_index=True)
-        return position, found[hit][first]
+        first, _ = distinct(position)
+        return position[first], found[hit][first]
 
     def _set_how(self, rows: np.ndarray, whole: dict[str, np.ndarray], how: np.ndarray) -> None:
         shown = self.frames.shown[whole["node"][rows]]

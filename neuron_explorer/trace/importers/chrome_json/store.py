@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...arrays import distinct
 from .records import RECORD
 
 __all__ = ["IN_MEMORY", "Store", "sort_order"]
@@ -87,7 +88,8 @@ class Store:
         self._held, self._number = [], 0
 
     def _bounds(self) -> tuple[int, int]:
-        middle = int(np.median(np.concatenate(self._samples)))
+        samples = np.sort(np.concatenate(self._samples))
+        middle = int(samples[len(samples) // 2])
         return middle - DAYS, middle + DAYS
 
     def _inside(self, records: np.ndarray) -> np.ndarray:
@@ -133,7 +135,7 @@ class Store:
         if path.stat().st_size > self._limit * RECORD.itemsize:
             # Many events begin close together: their own starts say where to cut.
             starts = np.sort(np.memmap(path, RECORD, "r")["start"])
-            edges = np.unique(starts[:: max(self._limit // 2, 1)])
+            edges = distinct(starts[:: max(self._limit // 2, 1)])
             edges = edges[edges > starts[0]]
             if starts[-1] > starts[0]:
                 edges = edges if len(edges) else starts[[int(np.searchsorted(starts, starts[0], "right"))]]
@@ -148,7 +150,7 @@ class Store:
         samples = np.sort(np.concatenate(self._samples))
         windows = max(1, -(-len(self) // max(self._limit // 2, 1)))
         at = (np.arange(1, windows) * len(samples)) // windows
-        return np.unique(samples[at])
+        return distinct(samples[at])
 
     def _pieces(self, path: Path, most: int | None = None) -> Iterator[np.ndarray]:
         size = RECORD.itemsize * (most or self._limit // 4 or 1)
