@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,7 +105,7 @@ def _chosen(trace: Trace, selection: Selection, scope: Scope, target: str) -> tu
     if target:
         if not target.isascii() or not target.isdigit() or len(target) > 9:
             raise ValueError(f"the target is the number of a step, not {target!r}")
-        scope = scopes(trace, select(trace, f"{target}-{target}"))[0]
+        scope = scopes(trace, select(trace, replace(selection.chosen, period=f"{target}-{target}")))[0]
     windows = list(zip(scope.steps, scope.low.tolist(), scope.high.tolist(), strict=True))
     if target:
         number, low, high = windows[0]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from neuron_explorer.analysis import robust
 from neuron_explorer.analysis.answer import unless_observed
-from neuron_explorer.analysis.breakdown import PARTS, TimeBreakdown, breakdown
+from neuron_explorer.analysis.breakdown import PARTS, breakdown
 from neuron_explorer.analysis.filters import Filter
-from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, main_process, select
+from neuron_explorer.analysis.selection import WORK_KINDS, Selection, kinds_sql, select
 from neuron_explorer.analysis.steps import ENOUGH_STEPS, StepTimes, step_times
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def steady(trace: Trace, period: str | Filter = "auto") -> Steady:
     Raises ValueError as ``select`` does.
     """
     selection = select(trace, period)
-    times = step_times(trace)
+    times = step_times(trace, selection.chosen.only(("rank",)))
     chosen = set(selection.step_numbers) if selection.period == "range" else None
     seen = [s for s in times.steps if s.duration >= 0 and (chosen is None or s.step in chosen)]
     duration = np.array([s.duration for s in seen], np.int64)
@@ -153,8 +153,8 @@ def _figures(
     if not wanted:
         return ()
     numbers = sorted(wanted)
-    found = breakdown(trace, f"{numbers[0]}-{numbers[-1]}")
-    parts = {(w.step, w.start): w.ns for w in found.of(_rank(trace, found))}
+    found = breakdown(trace, replace(selection.chosen, period=f"{numbers[0]}-{numbers[-1]}"))
+    parts = {(w.step, w.start): w.ns for w in found.windows}  # of several ranks a step is the slowest one's
     counts = _counts(trace, selection)
     switches = _switches(trace, selection)
     seen = not unless_observed(trace, "context_switches", "")
@@ -174,12 +174,6 @@ def _figures(
             )
         )  # fmt: skip
     return tuple(figures)
-
-
-def _rank(trace: Trace, found: TimeBreakdown) -> int:
-    """The rank of the process whose steps are measured."""
-    process = main_process(trace)
-    return next((s.rank for s in found.scopes if s.process == process), found.scopes[0].rank)
 
 
 def _counts(trace: Trace, selection: Selection) -> dict[int, tuple[int, int]]:
