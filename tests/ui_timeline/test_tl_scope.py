@@ -134,3 +134,22 @@ def test_what_the_page_holds_is_bounded(gpt, open_page):
     page.until("app.source.tiles.bytes === 0")
     page.page.go_back()
     page.painted()
+
+
+def test_requests_for_what_is_out_of_sight_are_dropped(gpt, open_page):
+    page = open_page(gpt).painted()
+    page.until("app.source.running === 0")
+    held, dropped = [], []
+    page.page.on("requestfailed", lambda request: dropped.append(request.url))
+    page.page.route("**/tiles?*", lambda route: held.append(route))
+    page.app("app.show(app.view.end * 0.1, app.view.end * 0.1 + 50000)")
+    page.until("app.source.running === 3 || (app.source.running > 0 && !app.dirty.frame)")
+    old = {route.request.url for route in held}
+    assert old and not dropped
+    page.app("app.show(app.view.end * 0.8, app.view.end * 0.8 + 50000)")
+    page.until("[...app.source.flights.values()].every((flight) => !flight.abort.signal.aborted) && !app.dirty.frame")
+    assert set(dropped) == old
+    page.page.unroute("**/tiles?*")  # what is still held goes on
+    page.painted()
+    page.until("app.source.running === 0")
+    assert set(dropped) == old, "what is in sight came"
