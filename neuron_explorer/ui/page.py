@@ -60,7 +60,7 @@ class Page:
     ``wide``: the page fills the window below the top bar and scrolls itself.
     ``filters``: the shared filters (``analysis.filters.KEYS``) that its figures follow;
     their change draws it anew, too, unless ``own_filters``: its script follows the address.
-    ``unfiltered``: why it does not follow the others, a sentence without its full stop; a
+    ``unfiltered``: why it does not follow the others, as it goes on after a colon; a
     page with neither shows the filters only while some are chosen. ``whole_run``: without
     a range of steps it is about the whole run, not about steady steps.
     """

@@ -34,13 +34,26 @@
     return [rank && `rank ${rank}`, process && `process ${process}`, device && `device ${device}`].filter(Boolean).join(", ");
   };
 
+  const PHASES = ["forward", "backward", "recompute", "optimizer", "other"];
+
+  /** The choice without what the trace does not have: the bar of filters names it, and it leaves nothing out. */
+  nx.knownScope = function (scope, lanes) {
+    const has = (key) => lanes.some((lane) => String(lane[key]) === scope[key]);
+    return {
+      ...scope,
+      phase: scope.phase.split(",").every((phase) => PHASES.includes(phase)) ? scope.phase : "",
+      rank: has("rank") ? scope.rank : "", process: has("process") ? scope.process : "",
+      device: scope.device === "cpu" || has("device") ? scope.device : "",
+    };
+  };
+
   const differ = (a, b, keys) => keys.some((key) => String(a[key]) !== String(b[key]));
 
   (nx.parts = nx.parts || []).push({
     /** Take the shared filters from the address. `go`: show the steps, too, where they are others than before. */
     async readScope(go) {
       const before = this.view.scope;
-      const scope = (this.view.scope = nx.readScope(window.location.search));
+      const scope = (this.view.scope = nx.knownScope(nx.readScope(window.location.search), this.meta.lanes));
       if (differ(scope, before, ["rank", "process", "device"])) this.lanesChanged(nx.scopeLabel(scope) ? `only ${nx.scopeLabel(scope)}` : "lanes of all ranks and devices");
       if (scope.phase !== before.phase) this.setFilter(this.filter, true);
       if (!scope.steps) {
@@ -70,7 +83,7 @@
         const { hits } = await this.source.ask("search", { kind: "step", step, limit: MOST_STEPS });
         const own = hits.filter((hit) => {
           const lane = this.meta.lanes[this.view.laneOf(hit.track)];
-          return lane && nx.inScope(scope, { lane });
+          return lane && nx.inScope({ ...scope, process: "" }, { lane }); // steps are of the main process
         });
         return own.length ? [Math.min(...own.map((hit) => hit.start)), Math.max(...own.map((hit) => hit.end))] : null;
       };
