@@ -213,6 +213,19 @@ def test_long_texts_are_left_out_and_counted(tmp_path: Path) -> None:
     assert losses(path) == {"events longer than 16 MiB": 1, "texts longer than 256 KiB, cut or left out": 1}
 
 
+def test_one_long_argument_of_many_events_is_kept_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from neuron_explorer.trace.importers.chrome_json import coded
+
+    defaults = coded.CodedByKey.__init__.__defaults__
+    monkeypatch.setattr(coded.CodedByKey.__init__, "__defaults__", (*(defaults or ())[:-1], 1000))
+    events = [event("a", n, cat=f"c{n}", args={"t": "y" * 300}) for n in range(9)]
+    path = write(tmp_path / "a.json", json.dumps(events))
+    assert sum(r["detail"] is not None for r in rows_of(path)) == 3
+    assert losses(path) == {"details of events beyond 256 MiB": 6}
+
+
 def test_a_bomb_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from neuron_explorer.trace.importers.chrome_json import source
 

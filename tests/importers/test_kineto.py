@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chrome_traces import COLUMNS, event, imported, op, public, rows_of, write
+from chrome_traces import COLUMNS, SHARED, event, imported, op, public, rows_of, write
 
 from neuron_explorer.trace.importers import default_output, find, import_trace
 from neuron_explorer.trace.store import load
@@ -221,18 +221,31 @@ def test_several_ranks_become_one_trace_each(tmp_path: Path) -> None:
     assert [load(report.output / name).metadata["rank"] for name in made] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("dialect", ["modern", "small public"])
-def test_the_twin_makes_the_same_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dialect: str) -> None:
+SMALL = [f for f in (*SHARED.glob("*.json*"), *SHARED.glob("*/*.json*")) if f.stat().st_size < 30_000]
+
+
+@pytest.mark.parametrize("source", ["modern", *SMALL], ids=lambda s: s if isinstance(s, str) else s.name)
+def test_the_twin_makes_the_same_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str | Path) -> None:
+    from neuron_explorer.errors import BadTraceError
+
     path = tmp_path / "a.json"
-    if dialect == "modern":
-        write(path, MODERN, deviceProperties=[])
+    if isinstance(source, Path):
+        path = tmp_path / source.name
+        path.write_bytes(source.read_bytes())
     else:
-        path.write_bytes(public("malformed/missing_fields.json").read_bytes())
-    first = rows_of(path)
-    monkeypatch.setenv("NEURON_EXPLORER_NATIVE", "0")
-    with imported(path) as (trace, rows):
-        assert "without native code" in " ".join(trace.metadata["import"]["notes"])
-    assert rows == first and rows
+        write(path, MODERN, deviceProperties=[])
+    answers = []
+    for native in ("1", "0"):
+        monkeypatch.setenv("NEURON_EXPLORER_NATIVE", native)
+        try:
+            with imported(path) as (trace, rows):
+                notes = trace.metadata["import"].pop("notes")
+                answers.append((trace.metadata["import"], trace.metadata["lanes"], rows))
+        except BadTraceError as error:
+            answers.append(str(error))
+            continue
+        assert native == "1" or "without native code" in " ".join(notes)
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("in_memory", [1, 3, 8])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from ...write import Coded
 from .distinct import distinct, distinct_rows
 
 __all__ = ["CodedById", "CodedByKey"]
+
+MOST_BYTES: Final = 256 << 20
+"""Of the texts that combinations make."""
 
 
 class CodedById:
@@ -58,8 +62,12 @@ class CodedById:
 class CodedByKey:
     """The same for combinations of numbers, given as arrays of one length."""
 
-    def __init__(self, text: Callable[..., str | None], table: TextTable | None = None) -> None:
+    def __init__(
+        self, text: Callable[..., str | None], table: TextTable | None = None, most: int = MOST_BYTES
+    ) -> None:
         self._text = text
+        self._left = most  # the same argument may be part of many combinations
+        self.refused = 0
         self.table = TextTable() if table is None else table
         self._known: dict[tuple[int, ...], int] = {}
 
@@ -72,10 +80,19 @@ class CodedByKey:
         for i, key in enumerate(zip(*(n[first].tolist() for n in numbers), strict=True)):
             code = self._known.get(key)
             if code is None:
-                code = self._known[key] = self.table.code(self._text(*key))
+                code = self._known[key] = self._made(*key)
             made[i] = code
         return made[where]
 
     def column(self, *numbers: np.ndarray) -> Coded:
         """The column."""
         return self.table.column(self.codes(*numbers))
+
+    def _made(self, *key: int) -> int:
+        text = self._text(*key)
+        self._left -= len(text or "")
+        if self._left < 0:
+            self._left += len(text or "")
+            self.refused += 1
+            return -1
+        return self.table.code(text)

@@ -39,7 +39,7 @@ __all__ = ["Collected", "Lane", "collect"]
 
 BATCH: Final = 32 << 10
 """Records that are looked at together."""
-MAX_LANES: Final = 50_000
+MAX_LANES: Final = 20_000
 _X, _B, _E, _I, _i, _R, _C, _M, _s, _t, _f, _b, _n, _e = (ord(c) for c in "XBEIiRCMstfbne")
 _S, _T, _p, _F = (ord(c) for c in "STpF")
 _FLOWS: Final = (_s, _t, _f)
@@ -104,7 +104,7 @@ def collect(path: Path, dialect: Dialect, store: Store, progress: Callable[[int,
     batches.finish()
     found.header = dict(reader.header())
     found.complete, refused = reader.state()
-    found.losses.add("texts beyond 1 GiB", refused)
+    found.losses.add("texts beyond 512 MiB", refused)
     faults = [(offset, what, number) for (what, _), (number, offset) in zip(FAULTS, reader.faults(), strict=True)
               if number]  # fmt: skip
     for offset, what, number in faults:
@@ -305,7 +305,7 @@ class _Batches:
         if known is None:
             lanes = self.found.lanes
             if len(lanes) >= MAX_LANES:
-                self.found.losses.add("lanes beyond 50,000, put together on the last")
+                self.found.losses.add("lanes beyond 20,000, put together on the last")
                 return MAX_LANES - 1
             known = self._lane_of[key] = len(lanes)
             lanes.append(Lane(kind, pid, tid))

@@ -33,7 +33,8 @@ _WHY: Final = {
     "events whose arguments are no object": "kept, without arguments",
     "arguments nested deeper than 64": "left out",
     "texts longer than 256 KiB, cut or left out": "more than a trace keeps",
-    "texts beyond 1 GiB": "more than a trace keeps",
+    "texts beyond 512 MiB": "more than a trace keeps",
+    "details of events beyond 256 MiB": "more than a trace keeps",
     "metadata events": "they name processes and threads, and became lanes",
     "Python calls": "they became the stacks of what ran in them",
     "flows": "they became links between events",
@@ -42,7 +43,7 @@ _WHY: Final = {
     "spans of the profiler itself": "they say nothing about the run",
     "marks of the profiler itself": "they say nothing about the run",
     "empty entries": "they say nothing",
-    "Python frames beyond 4,000,000": "more than a trace keeps",
+    "Python frames beyond 1,000,000": "more than a trace keeps",
 }  # fmt: skip
 _HARMLESS: Final = frozenset({
     "metadata events", "Python calls", "flows", "flows that repeat the events' own links",

@@ -17,6 +17,7 @@ import numpy as np
 from ...paths import PathRules
 from ...text import TextTable
 from ...write import Coded
+from .reader import MAX_FRAMES
 from .texts import Texts
 
 __all__ = ["DEFINITION", "FrameTree", "Frames"]
@@ -36,6 +37,8 @@ _PACKAGES: Final = frozenset({
 _BUILT_IN: Final = ("<built-in", "<frozen", "<string>", "<method ", "<slot ")
 DEFINITION: Final = "definition"
 _DEEPEST: Final = 2000
+_MODULE_BYTES: Final = 64 << 20
+"""Of all paths of modules: names that grow with every call belong to no model."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class FrameTree:
         self._exact = [False] * len(self._parent)
         self._children: dict[tuple[int, str], int] = {}
         self._stacks: dict[int, int] = {0: 0}
+        self.refused = 0
 
     @property
     def from_python_events(self) -> bool:
@@ -115,6 +119,9 @@ class FrameTree:
     def _child(self, parent: int, name: str) -> int:
         known = self._children.get((parent, name))
         if known is None:
+            if len(self._parent) >= MAX_FRAMES:
+                self.refused += 1
+                return parent
             known = self._children[parent, name] = len(self._parent)
             self._parent.append(parent)
             self._name.append(name)
@@ -123,7 +130,8 @@ class FrameTree:
 
     def frames(self) -> Frames:
         """Everything about the frames."""
-        parsed = [_parsed(name) for name in self._name]
+        known = {name: _parsed(name) for name in dict.fromkeys(self._name)}
+        parsed = [known[name] for name in self._name]
         rules = _rules({p[0] for p in parsed})
         files, functions, modules = TextTable(), TextTable(), TextTable()
         count = len(parsed)
@@ -146,10 +154,12 @@ class FrameTree:
         """Path of the innermost module of each node: the names that the profiler gave, outermost first."""
         codes, within = np.full(len(parsed), -1, np.int32), np.zeros(len(parsed), bool)
         paths = [""] * len(parsed)
+        left = _MODULE_BYTES
         for node in range(1, len(parsed)):
             above = self._parent[node]
             name = self._name[node]
-            if name.startswith(_MODULE):
+            if name.startswith(_MODULE) and left > 0:
+                left -= len(paths[above]) + len(name)
                 paths[node] = f"{paths[above]}.{name[len(_MODULE):]}".lstrip(".")[-2000:]
             else:
                 paths[node] = paths[above]

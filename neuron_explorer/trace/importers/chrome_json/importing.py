@@ -62,13 +62,13 @@ def _write(
     is_optimizer = _those(texts, _OPTIMIZER)
     nested = nest(store, kinds, is_optimizer)
     found.losses.add("events more than a week from the others", store.outside, store.first_outside)
-    found.losses.add("Python frames beyond 4,000,000", nested.frames_refused)
     if not nested.rows:
         raise BadTraceError(nothing_in(path, found))
     facts = facts_of(found)
     made = make_layout(found, nested, facts.rank, device_type, step_number)
     tree = FrameTree(nested.node_parent, nested.node_name, texts)
     stack_nodes = {n: tree.of_stack(n) for n in sorted(nested.stacks | {0})}
+    found.losses.add("Python frames beyond 1,000,000", nested.frames_refused + tree.refused)
     name_nodes = tree.of_names() if found.dialect.names_have_lines else None
     frames = tree.frames()
     maker = RowMaker(nested, frames, stack_nodes, kinds, made.layout, is_optimizer, name_nodes)
@@ -92,6 +92,7 @@ def _write(
         if not tally.events:
             raise BadTraceError(nothing_in(path, found))
         found.losses.add("flows", tally.flows)
+        found.losses.add("details of events beyond 256 MiB", maker.refused)
         found.losses.add("flow ends without a start, or without an event", tally.flows_open)
         report = report_of(found, nested, tally, output, facts, len(frames.parent) - 1)
         writer.close(metadata_of(found, nested, made, tally, facts, tree, report, len(embedded)))

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 __all__ = ["Nest", "Reader", "native", "open_nest", "open_reader"]
 
-MAX_TEXT_BYTES = 1 << 30
+MAX_TEXT_BYTES = 512 << 20
 """Of all distinct texts together; texts beyond are left out and counted."""
-MAX_FRAMES = 4_000_000
+MAX_FRAMES = 1_000_000
 
 
 class Reader(Protocol):

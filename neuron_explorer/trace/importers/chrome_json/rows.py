@@ -120,6 +120,11 @@ class RowMaker:
         lanes = sorted(nested.forward_lanes, key=lambda n: -nested.forward_lanes[n])
         self._forward_lanes = lanes[:16]
 
+    @property
+    def refused(self) -> int:
+        """Texts that were left out because all of them are too long."""
+        return sum(one.refused for one in (self._shapes, self._strides, self._details))
+
     def columns(self, window: Window) -> dict[str, Any] | None:
         """The columns of the window's events; None when it has none."""
         records = window.records
