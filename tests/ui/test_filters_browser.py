@@ -88,7 +88,7 @@ def test_filters_are_in_the_address_and_stay(made):
 def test_a_shared_address_with_a_wrong_value_says_so(made):
     page = made.page
     page.goto(page.url + "?phase=sideways&rank=1")
-    expect(page.locator(".filters-wrong")).to_contain_text("No phase is called “sideways”")
+    expect(page.locator(".filters-wrong")).to_contain_text("no phase is called “sideways”")
     expect(page.locator(".scope-text").first).to_contain_text("rank 1 of 2 only")
     assert made.trouble == []
 

@@ -123,9 +123,9 @@ def test_what_does_not_apply_is_said_with_its_reason(trace):
 
 def test_what_is_wrong_in_the_address_is_said(trace):
     said = flat(bar(trace, "/overview", {"phase": "<b>sideways</b>", "rank": "9"}))
-    assert "Ignored: No phase is called" in said and "the trace has no rank" in said.lower()
+    assert "Ignored: no phase is called" in said and "the trace has no rank" in said.lower()
     said = flat(bar(trace, "/overview", {"rank": "1", "process": "99"}))
-    assert "Ignored: The trace has no process 99." in said
+    assert "Ignored: the trace has no process 99." in said
 
 
 def test_every_link_of_a_page_keeps_the_filters(path):

@@ -132,7 +132,7 @@
       const { key, lane, series, pinned } = label;
       const list = pinned ? heads : nodes;
       if (label.head) {
-        const text = label.annotations ? "annotations" : headings > 1 ? `steps, ${lane.process_name || lane.process}` : "steps";
+        const text = label.annotations ? "annotations" : headings > 1 ? `steps, ${view.severalRanks ? `rank ${lane.rank}` : lane.process_name || lane.process}` : "steps";
         heads.push(el("div", { class: "tl-label tl-label-head", style: `top:${label.y}px`, title: label.annotations ? "Ranges of the rows that hold most of them; each is drawn in its lane, too" : lane.name }, text));
         continue;
       }

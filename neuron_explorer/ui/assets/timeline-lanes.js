@@ -58,9 +58,9 @@
       : `${series.name} counter rank ${series.rank} ${series.process} `).toLowerCase();
   }
 
-  function groupOf({ lane, series }, by, threads) {
+  function groupOf({ lane, series }, by, threads, severalRanks) {
     if (series) return ["counters", "counters", ""];
-    const rank = lane.rank ? `rank ${lane.rank} · ` : "";
+    const rank = severalRanks ? `rank ${lane.rank} · ` : "";
     const id = lane.process > 0 ? String(lane.process) : "";
     if (by === "rank") return ["r" + lane.rank, `rank ${lane.rank}`, ""];
     if (by === "device") return ["d" + (lane.device || ""), lane.device || "host", ""];
@@ -76,6 +76,7 @@
       out: number of lanes that the filters of all pages leave out}. */
   nx.arrangeLanes = function (meta, choice, scope = nx.EVERYTHING) {
     const every = nx.laneItems(meta);
+    const severalRanks = new Set(meta.lanes.map((lane) => lane.rank)).size > 1;
     const all = every.filter((item) => nx.inScope(scope, item));
     for (const [key, before] of choice.moves) {
       const from = all.findIndex((item) => item.key === key);
@@ -97,7 +98,7 @@
         hidden++;
         continue;
       }
-      const [key, title, id] = groupOf(item, choice.group, threads);
+      const [key, title, id] = groupOf(item, choice.group, threads, severalRanks);
       if (!groups.has(key)) groups.set(key, { key, title, id, items: [] });
       groups.get(key).items.push(item);
     }

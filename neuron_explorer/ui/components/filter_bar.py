@@ -39,8 +39,7 @@ def filter_bar(page: Page, trace_id: str, reading: Reading, search: Mapping[str,
     if off:
         items.append(_not_here(off, reading.chosen, page))
     if reading.wrong:
-        said = "; ".join(text[:1].upper() + text[1:] for text in reading.wrong)
-        items.append(html.Span(f"Ignored: {said}.", className="filters-wrong", role="status"))
+        items.append(html.Span(f"Ignored: {'; '.join(reading.wrong)}.", className="filters-wrong", role="status"))
     if chosen or reading.wrong:
         items.append(
             html.A("Clear filters" if len(chosen) > 1 else "Clear filter", className="filters-clear",
