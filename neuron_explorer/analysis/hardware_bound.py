@@ -58,7 +58,8 @@ class Bound:
     the modelled ones; ``floor_ns`` sums the longer of the two call by call. ``host_ns``: self time of
     the line's operators on the host (of an operator: its duration). ``device_ns``: None where no
     device time was seen. ``modelled``: share of the host time of its calls that has a model, None
-    without calls. ``mfu`` and ``mbu``: ``compute_ns`` and ``memory_ns`` over ``device_ns``.
+    without calls. ``mfu`` and ``mbu``: ``compute_ns`` and ``memory_ns`` over ``device_ns``; None where the device
+    that was recorded is no Neuron chip (``on_chip``), whose peaks are not those that the floors are made of.
     """
 
     file: str
@@ -77,6 +78,7 @@ class Bound:
     device_ns: int | None
     modelled: float | None
     verdict: str
+    on_chip: bool = False
 
     @property
     def intensity(self) -> float | None:
@@ -86,12 +88,12 @@ class Bound:
     @property
     def mfu(self) -> float | None:
         """Share of the peak rate that the arithmetic reached on the device."""
-        return self.compute_ns / self.device_ns if self.device_ns else None
+        return self.compute_ns / self.device_ns if self.device_ns and self.on_chip else None
 
     @property
     def mbu(self) -> float | None:
         """Share of the memory's bandwidth that was used on the device, at least."""
-        return self.memory_ns / self.device_ns if self.device_ns else None
+        return self.memory_ns / self.device_ns if self.device_ns and self.on_chip else None
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ class HardwareBound:
     """The answer. ``cores``: physical cores of the one device that figures are for.
 
     ``peak``: FLOP/s of its matrix engine in the dtype that most matrix arithmetic has (``dtype``).
-    ``bandwidth``: B/s. ``basis``: what the verdicts rest on, in words.
+    ``bandwidth``: B/s. ``basis``: what the verdicts rest on, in words. ``on_chip``: device
+    times are those of a Neuron device, so that they compare with its floors.
     """
 
     chip: Chip
@@ -112,6 +115,7 @@ class HardwareBound:
     unmodelled: tuple[Unmodelled, ...]
     work: Work
     device_seen: bool
+    on_chip: bool
     basis: str
     assumptions: tuple[str, ...]
 
@@ -165,12 +169,13 @@ def hardware_bound(
         _add(lines.setdefault((group.file, group.line), _Sum()), own)
         _add(ops.setdefault(_signature(group), _Sum()), own)
     seen = on_device is not None
+    on_chip = seen and _on_chip(trace)
     table = by_line(trace, selection=sel)
     dtype = _main_dtype(work)
     peak, _ = matrix_rate(Cost(0, MATRIX, dtype, (), ()), known, cores)
     return HardwareBound(
-        known, cores, peak, dtype, known.bandwidth(cores), _lines(table, lines, seen), _ops(ops, seen),
-        work.unmodelled, work, seen, _basis(trace, seen), _assumptions(known, cores),
+        known, cores, peak, dtype, known.bandwidth(cores), _lines(table, lines, seen, on_chip),
+        _ops(ops, seen, on_chip), work.unmodelled, work, seen, on_chip, _basis(trace, seen), _assumptions(known, cores),
     )  # fmt: skip
 
 
@@ -218,21 +223,27 @@ def _device_time(trace: Trace, selection: Selection, calls: Calls, first: np.nda
     return spent
 
 
-def _lines(table: Table, sums: dict[tuple[str, int], _Sum], seen: bool) -> tuple[Bound, ...]:
+def _on_chip(trace: Trace) -> bool:
+    device = trace.metadata.get("device")
+    return isinstance(device, dict) and device.get("type") == "neuron" and not device.get("emulated")
+
+
+def _lines(table: Table, sums: dict[tuple[str, int], _Sum], seen: bool, on_chip: bool) -> tuple[Bound, ...]:
     found = []
     for row in table.rows:
         key = (row.file, row.line) if row.file else ("", -1)
         own = sums.get(key, _Sum())
         found.append(
-            _bound(own, seen, row.self_ns, file=row.file, line=row.line, function=row.function, name=row.attribution)
+            _bound(own, seen, row.self_ns, on_chip=on_chip, file=row.file, line=row.line, function=row.function,
+                   name=row.attribution)
         )
     return tuple(found)
 
 
-def _ops(sums: dict[tuple[str, str, str], _Sum], seen: bool) -> tuple[Bound, ...]:
+def _ops(sums: dict[tuple[str, str, str], _Sum], seen: bool, on_chip: bool) -> tuple[Bound, ...]:
     ordered = sorted(sums.items(), key=lambda item: (-item[1].duration, item[0]))
     return tuple(
-        _bound(own, seen, int(own.duration), name=name, shapes=shapes, dtypes=dtypes)
+        _bound(own, seen, int(own.duration), on_chip=on_chip, name=name, shapes=shapes, dtypes=dtypes)
         for (name, shapes, dtypes), own in ordered[:MOST_OPS]
     )
 

@@ -11,6 +11,7 @@ from neuron_explorer.analysis import quantity as q
 if TYPE_CHECKING:
     from neuron_explorer.analysis.alert import Alerts
     from neuron_explorer.analysis.bottlenecks import Table
+    from neuron_explorer.analysis.breakdown import TimeBreakdown
     from neuron_explorer.analysis.facts import RunFacts
     from neuron_explorer.analysis.hardware_bound import HardwareBound
     from neuron_explorer.analysis.phases import Breakdown
@@ -69,7 +70,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Look:
-    """What rules look at. ``waste`` and ``bound`` are None in a quick look."""
+    """What rules look at. ``waste`` and ``bound`` are None in a quick look; ``device`` where no stream was recorded."""
 
     facts: RunFacts
     steps: StepTimes
@@ -78,6 +79,15 @@ class Look:
     alerts: Alerts | None = None
     waste: Waste | None = None
     bound: HardwareBound | None = None
+    device: TimeBreakdown | None = None
+
+    def device_share(self, *parts: str) -> float | None:
+        """Share of these parts of ``breakdown`` in the steps, over all ranks; None without streams."""
+        if self.device is None:
+            return None
+        whole = sum(window.total_ns for window in self.device.windows)
+        sums = [self.device.sums(rank) for rank in {window.rank for window in self.device.windows}]
+        return sum(each[part] for each in sums for part in parts) / whole if whole else None
 
     @property
     def unit_ns(self) -> float:

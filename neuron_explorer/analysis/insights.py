@@ -10,6 +10,8 @@ from neuron_explorer.analysis.alert import Alerts
 from neuron_explorer.analysis.alerts import alerts
 from neuron_explorer.analysis.answer import UNITS, Answer, Ask, Column, Question, TableKind, fill, place
 from neuron_explorer.analysis.bottlenecks import Table, by_line
+from neuron_explorer.analysis.breakdown import TimeBreakdown
+from neuron_explorer.analysis.breakdown import breakdown as time_parts
 from neuron_explorer.analysis.facts import RunFacts, run_facts
 from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.hardware_bound import hardware_bound
@@ -19,7 +21,7 @@ from neuron_explorer.analysis.insights_deep import hardware, wasted
 from neuron_explorer.analysis.insights_run import compilation, recording, steady
 from neuron_explorer.analysis.insights_time import lines, waits
 from neuron_explorer.analysis.phases import Breakdown, time_by_phase
-from neuron_explorer.analysis.selection import select
+from neuron_explorer.analysis.selection import Selection, lanes, select
 from neuron_explorer.analysis.steps import StepTimes, step_times
 from neuron_explorer.analysis.waste import waste
 
@@ -52,10 +54,19 @@ def apply(look: Look) -> Insights:
 
 
 def findings(
-    facts: RunFacts, steps: StepTimes, breakdown: Breakdown, lines: Table, alerts: Alerts | None = None
-) -> tuple[Finding, ...]:
+    facts: RunFacts, steps: StepTimes, breakdown: Breakdown, lines: Table, alerts: Alerts | None = None,
+    device: TimeBreakdown | None = None,
+) -> tuple[Finding, ...]:  # fmt: skip
     """A quick look: at most five findings from figures that are there already; empty where nothing stands out."""
-    return apply(Look(facts, steps, breakdown, lines, alerts)).found[:MOST]
+    return apply(Look(facts, steps, breakdown, lines, alerts, device=device)).found[:MOST]
+
+
+def device_breakdown(trace: Trace, selection: Selection) -> TimeBreakdown | None:
+    """Where streams of a device were recorded: what it did in the steps."""
+    if not any(lane.get("kind") == "device" for lane in lanes(trace.metadata)):
+        return None
+    found = time_parts(trace, selection=selection)
+    return found if found.by_device else None
 
 
 def insights(trace: Trace, period: str | Filter = "auto") -> Insights:
@@ -65,7 +76,7 @@ def insights(trace: Trace, period: str | Filter = "auto") -> Insights:
         Look(
             run_facts(trace), step_times(trace), time_by_phase(trace, selection=selection),
             by_line(trace, selection=selection), alerts(trace), waste(trace, selection=selection),
-            hardware_bound(trace, selection=selection),
+            hardware_bound(trace, selection=selection), device_breakdown(trace, selection),
         )
     )  # fmt: skip
 

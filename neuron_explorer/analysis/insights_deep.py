@@ -70,7 +70,7 @@ def _launch_bound(bound: HardwareBound) -> Checked:
     finding = Finding(
         rule.key, rule.level, "Launching bounds most of the work, not the hardware",
         f"{q.share(share)} of operator time is on lines whose calls take longer to launch{each} than "
-        f"{bound.chip.name} needs for them; most calls: {q.count(top.calls)}.",
+        f"{'the device' if bound.device_seen else bound.chip.name} needs for them; most calls: {q.count(top.calls)}.",
         action='Compile the step with torch.compile(backend="neuron"): a graph is one launch. Batch small work.',
         weight=share * 0.1, file=top.file, line=top.line, report="roofline",
     )  # fmt: skip
@@ -126,6 +126,8 @@ def _mfu(bound: HardwareBound) -> Checked:
     busy = sum(b.device_ns or 0 for b in bound.ops)
     if not bound.device_seen or not busy:
         return Checked(rule, None, why="no execution on a device was recorded")
+    if not bound.on_chip:
+        return Checked(rule, None, why="the device is no Neuron chip: its peak rates are not known here")
     reached = sum(b.compute_ns for b in bound.ops) / busy
     if not rule.passed(reached):
         return Checked(rule, reached)

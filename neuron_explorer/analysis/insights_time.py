@@ -12,7 +12,7 @@ _NO_TIME = "no step or run to take shares of"
 
 def waits(look: Look) -> list[Checked]:
     """Waiting for data and for the device, the garbage collector, Python between operators."""
-    return [_data_wait(look), _sync(look), _collector(look), _python(look)]
+    return [_data_wait(look), _sync(look), _collector(look), _python(look), _device_idle(look)]
 
 
 def _share(look: Look, key: str) -> float | None:
@@ -67,11 +67,45 @@ def _collector(look: Look) -> Checked:
 def _python(look: Look) -> Checked:
     if not look.breakdown.steps:
         return Checked(RULES["python"], None, why="there are no steps")
+    share = look.device_share("python", "unexplained")
+    if share is not None and not RULES["python"].passed(share):
+        return Checked(RULES["python"], share)  # the device works meanwhile: Python costs nothing then
+    if share is not None:
+        return _alone(look, share)
     return _of_part(
         look, "python", "Much of the step passes outside operators",
         "of Python between operators on the main thread.",
         "Look at the lines around the gaps on the timeline; torch.compile removes Python between operators.",
     )  # fmt: skip
+
+
+def _alone(look: Look, share: float) -> Checked:
+    rule, ns = RULES["python"], share * look.breakdown.total_ns
+    gain, gain_ns = gains(rule, look, ns)
+    finding = Finding(
+        rule.key, rule.level, "Much of the step passes in Python while the device does nothing",
+        f"{look.amount(ns)} between operators, with no execution on any stream.", gain, gain_ns,
+        "Look at the lines around the gaps: report idle ranks them by lost time.", share, report="idle",
+    )  # fmt: skip
+    return Checked(rule, share, (finding,))
+
+
+def _device_idle(look: Look) -> Checked:
+    rule = RULES["device_idle"]
+    busy = look.device_share("compute", "collectives_overlapped", "collectives_exposed", "copies")
+    if busy is None:
+        return Checked(rule, None, why="no execution on a device was recorded")
+    share = max(0.0, 1 - busy)
+    if not rule.passed(share):
+        return Checked(rule, share)
+    ns = share * look.breakdown.total_ns
+    gain, gain_ns = gains(rule, look, ns)
+    finding = Finding(
+        rule.key, rule.level, f"The device does nothing for {q.share(share)} {look.of}",
+        f"{look.amount(ns)} without an execution on any of its streams.", gain, gain_ns,
+        "Report idle names the cause and the line of each gap, ranked by lost time.", share, report="idle",
+    )  # fmt: skip
+    return Checked(rule, share, (finding,))
 
 
 def lines(look: Look) -> list[Checked]:

@@ -69,17 +69,21 @@ def test_a_line_that_gives_the_device_nothing_is_host_bound_and_one_without_a_mo
 
 def test_device_time_belongs_to_the_operator_that_speaks_for_its_launch():
     # The kernel is launched by an operator inside the product; the product's line gets its time.
-    inner = event("aten::copy_", 100_110, 20, shapes="[[8,8],[8,8]]", dtypes='["bfloat16","bfloat16"]', file="m.py")
-    tree = [mm(100_100, 4096, 4096, 4096, inner, duration=50)]
+    inner = event("aten::copy_", 100_110, 20, shapes="[[8,8],[8,8]]", dtypes='["bfloat16","bfloat16"]', file="m.py",
+                  device="neuron:0")  # fmt: skip
+    tree = [mm(100_100, 4096, 4096, 4096, inner, duration=50, device="neuron:0")]
     plain = memory_trace(tree, STEPS)
     rows = plain.sql_arrow("SELECT name, id FROM events WHERE kind = 'op'").to_pylist()
     ids = {row["name"]: row["id"] for row in rows}
-    trace = memory_trace([*tree, device(100_200, 4_000_000, ids["aten::copy_"])], STEPS)
+    chip = {"type": "neuron", "name": "Trainium2", "emulated": False}
+    trace = memory_trace([*tree, device(100_200, 4_000_000, ids["aten::copy_"])], STEPS, device=chip)
     found = hardware_bound(trace)
     assert found.device_seen
     line = next(b for b in found.lines if b.line == 1)
     assert line.device_ns == 4_000_000 and line.verdict == "compute"
     assert line.mfu == pytest.approx(line.compute_ns / 4_000_000)
+    elsewhere = hardware_bound(memory_trace([*tree, device(100_200, 4_000_000, ids["aten::copy_"])], STEPS))
+    assert next(b for b in elsewhere.lines if b.line == 1).mfu is None, "the peak of another device is not known"
     # Where the device needs less than the host took to submit, the launch is what bounds it.
     short = hardware_bound(memory_trace([*tree, device(100_200, 10, ids["aten::mm"])], STEPS))
     assert next(b for b in short.lines if b.line == 1).verdict == "launch"

@@ -13,7 +13,7 @@ from neuron_explorer.analysis.breakdown import breakdown as time_parts
 from neuron_explorer.analysis.facts import RunFacts, run_facts
 from neuron_explorer.analysis.filters import KEYS, Filter
 from neuron_explorer.analysis.insight import Finding
-from neuron_explorer.analysis.insights import findings, insights
+from neuron_explorer.analysis.insights import device_breakdown, findings, insights
 from neuron_explorer.analysis.phases import Breakdown, time_by_phase
 from neuron_explorer.analysis.selection import Selection, lanes, select
 from neuron_explorer.analysis.steps import StepTimes, step_times
@@ -66,7 +66,8 @@ def data(trace: Trace, search: Search) -> OverviewData:
         found = cached(trace, insights, whole).found
     else:
         found = findings(
-            facts, steps, cached(trace, time_by_phase, whole), cached(trace, by_line, whole), compiling(trace).alerts
+            facts, steps, cached(trace, time_by_phase, whole), cached(trace, by_line, whole), compiling(trace).alerts,
+            device_breakdown(trace, cached(trace, select, whole)),
         )
     return OverviewData(
         facts,
