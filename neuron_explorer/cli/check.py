@@ -57,6 +57,7 @@ def check(
     Exit codes: 0 ok, 1 a regression or a budget exceeded, 3 no usable baseline or nothing compared, 4 unreadable input.
     """
     from neuron_explorer.check.command import run_against, run_check, run_self_test
+    from neuron_explorer.cli.opened import paths_of
 
     if bool(run) != bool(against):
         raise typer.BadParameter("--run and --against belong together.")
@@ -68,6 +69,7 @@ def check(
         )
     if not traces:
         raise typer.BadParameter("give a trace, or --run with --against.", param_hint="TRACES")
+    traces = [found for trace in traces for found in paths_of(trace)]
     if self_test:
         raise typer.Exit(run_self_test(traces))
     code = run_check(

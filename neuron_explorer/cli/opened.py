@@ -19,3 +19,14 @@ def load(path: Path) -> Trace:
     from neuron_explorer.trace.store import load as load_trace
 
     return load_trace(ready(path, progress_bar))
+
+
+def paths_of(path: Path) -> list[Path]:
+    """The traces that ``path`` stands for: itself, or what is imported from it (several, of a directory).
+
+    Raises BadTraceError and OutputError.
+    """
+    from neuron_explorer.cli.import_ import progress_bar
+    from neuron_explorer.trace.on_the_fly import all_ready
+
+    return all_ready(path, progress_bar)

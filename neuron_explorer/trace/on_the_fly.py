@@ -38,6 +38,8 @@ def is_foreign(path: Path) -> bool:
     try:
         if is_spool(path) or not path.exists():
             return False
+        if path.is_dir() and next(path.glob("*.parquet"), None) is not None:
+            return False  # a directory with traces
         if path.is_file():
             with path.open("rb") as file:
                 if file.read(4) in (b"PAR1", b""):

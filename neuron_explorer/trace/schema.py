@@ -111,7 +111,7 @@ KINDS: Final[dict[str, str]] = {
     "`kernel`: `function`, `file` and `line` of its definition (`file` and `line` of the row: of the call).",
     "autograd": "A backward node run by the autograd engine.",
     "device": "An execution on the device.",
-    "launch": "A launch of a compiled region.",
+    "launch": "A launch of a compiled region; imported: also a call of a device's runtime that starts work on it.",
     "copy": "A copy between devices.",
     "sync": "The host waits for the device.",
     "collective": "A collective communication.",
@@ -157,7 +157,7 @@ ATTRIBUTIONS: Final[dict[str, str]] = {
     "parameter_gradient": "No line: accumulates a parameter's gradient on a thread without a Python stack.",
     "no_python_frame": "No line: the thread ran no Python code.",
     "not_recorded": "No line: the recording was made without stacks.",
-    "definition": "Imported from torch.profiler: the line where the function is defined (of a backward node: the "
+    "definition": "Imported: the line where the function is defined (of a backward node: the "
     "forward op's), not the line in it that made the call.",
 }
 

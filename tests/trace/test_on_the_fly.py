@@ -93,6 +93,11 @@ def test_the_commands_and_the_server_take_it(tmp_path: Path, capsys: pytest.Capt
     assert "run.parquet" in out and "aten::mul" in out
     registry = open_offer([path])
     assert [entry.path.name for entry in registry.entries()] == ["run.parquet"]
+    from neuron_explorer.cli.compare import Format as ComparisonFormat
+    from neuron_explorer.cli.compare import compare
+
+    compare(path, path, format=ComparisonFormat.text, top=3)
+    assert capsys.readouterr().out.count("run.parquet") >= 2
     folder = open_offer([tmp_path])
     assert len(folder.entries()) == 1
     registry.close()
