@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.browser
 
 PAGES = ("overview", "timeline", "bottlenecks?by=line", "bottlenecks?by=op", "bottlenecks?by=op_shape",
-         "bottlenecks?by=module", "source", "source?line=2", "sql", "about")  # fmt: skip
+         "bottlenecks?by=module", "source", "source?line=2", "memory", "sql", "about")  # fmt: skip
 WIDE, NARROW = (1440, 900), (700, 900)
 
 

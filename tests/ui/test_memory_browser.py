@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from playwright.sync_api import expect
 
 from . import memory_trace
 from .conftest import Served, Tab
+from .test_accessibility import COLOURS, violations
 
 pytestmark = pytest.mark.browser
 
@@ -38,6 +41,11 @@ def test_a_click_shows_what_is_alive_then(browser, tmp_path):
             page.click("[data-export-name=memory-leaks] [data-export=csv]")
         with open(download.value.path(), encoding="utf-8-sig") as file:
             assert "model.py:9" in file.read()
+        axe = (Path(find_spec("axe_playwright_python").origin).parent / "axe.min.js").read_text(encoding="utf-8")
+        page.evaluate(axe + ";undefined")
+        for theme, rules in (("light", None), ("dark", COLOURS)):
+            page.evaluate(f"nxTheme.choose('{theme}')")
+            assert violations(page, rules) == []
         tab.open(tab.trace("evil.parquet"), "memory")
         page.wait_for_selector("#memory-chart .scatterlayer path")
         assert page.evaluate("window.hacked") is None
