@@ -97,7 +97,7 @@ def test_slices_are_coloured_by_what_was_chosen(gpt, open_page, by):
     page = open_page(gpt, "from=67000000&to=72000000").painted()
     page.page.get_by_label("Colour by").select_option(by)
     page.until("app.classes && app.root.dataset.missing === '0'")
-    page.until(f"location.search.includes('colour={by}')")
+    page.until(f"location.search.includes('colour={by}') && !app.dirty.frame")  # painted in the new colours
     painted = """(() => { const dpr = devicePixelRatio, found = {}; const { palette, view } = app; const of = new Map();
         for (let c = 0; c < 12; c++) of.set(palette.full[(palette.classes + c) * 16 + 15], c);
         for (const row of view.rows) { const W = app.body.width, y = Math.round((row.y - view.scroll + 7) * dpr);
