@@ -31,12 +31,16 @@ MARGIN = 2.0
 
 @dataclass(frozen=True)
 class Figure:
-    """``aim``: the most that is aimed at, None for none; ``unit``: as printed; ``grows``: compared by size."""
+    """``aim``: the most that is aimed at, None for none; ``unit``: as printed; ``grows``: compared by size.
+
+    ``slack``: what ``--check`` lets pass beyond the margin, where an aim is none at all.
+    """
 
     title: str
     unit: str
     aim: float | None = None
     grows: bool = False
+    slack: float = 0.0
 
 
 FIGURES = {
@@ -55,7 +59,7 @@ FIGURES = {
     "key_p95": Figure("key press to paint, p95", "ms", 0.100),
     "whole_p95": Figure("key press to whole picture, p95", "ms"),
     "frame_most": Figure("longest frame while dragging", "ms", 0.050),
-    "frame_share": Figure("frames over 50 ms while dragging", "%", 0.0),
+    "frame_share": Figure("frames over 50 ms while dragging", "%", 0.0, slack=0.02),
     "frame_draw": Figure("drawing one of those frames, p95", "ms"),
     "lines": Figure("line table of all events, first time", "s", 1.0, grows=True),
     "search_p50": Figure("search over all events, median", "s", 1.0, grows=True),
@@ -177,7 +181,7 @@ def missed(found: list[dict[str, float]], margin: float = MARGIN) -> list[str]:
         f"{figure.title}: {shown(figure, f[key])} on {f['events']:,.0f} events, aim {shown(figure, figure.aim)}"
         for f in found if f["events"] <= MOST_CHECKED
         for key, figure in FIGURES.items()
-        if figure.aim is not None and f[key] > figure.aim * margin
+        if figure.aim is not None and f[key] > figure.aim * margin + figure.slack
     ]  # fmt: skip
 
 
@@ -210,6 +214,8 @@ def main() -> int:
     load = [f"{one[0]:.1f}" for one in (before, os.getloadavg())]
     print("\n".join(table(found)))
     print(f"\n{os.cpu_count()} cores; load average {load[0]} before, {load[1]} after. `!`: over the aim.")
+    if max(before[0], os.getloadavg()[0]) > 2 * (os.cpu_count() or 1):
+        print("The machine was busy with other work: the longest frame and every p95 are partly its.")
     if options.json:
         whole = {"cores": os.cpu_count(), "load": [before, os.getloadavg()], "figures": found,
                  "aims": {key: figure.aim for key, figure in FIGURES.items() if figure.aim is not None}}  # fmt: skip
