@@ -93,14 +93,16 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "Else -1.",
     ),
     Column(
-        "external_id", "int64", "", "Imported traces: the id by which the source links events (`External id`); -1 none.",
-        "delta",
+        "external_id", "int64", "", "Imported traces: the id by which the source links events (`External id`); "
+        "-1 none.", "delta",
     ),
     Column(
         "correlation_id", "int64", "", "Imported traces: the source's number of a launch and of what it started; "
         "-1 none.", "delta",
     ),
-    Column("source_index", "int64", "", "Imported traces: the source's number of the event (`Ev Idx`); -1 none.", "delta"),
+    Column(
+        "source_index", "int64", "", "Imported traces: the source's number of the event (`Ev Idx`); -1 none.", "delta"
+    ),
     Column("compile_id", "text", "", "Dynamo compile id (`0/1`) of a compilation, its parts and launches."),
     Column("detail", "text", "", "JSON object with what only one kind has."),
     Column("text", "text", "", "Source text (source rows only)."),
