@@ -84,7 +84,10 @@ def _overview(report: Report) -> Markup:
     data = report.summary
     steps, breakdown, found = data["steps"], data["breakdown"], data["alerts"]
     figures = []
-    if steps["enough"]:
+    if data["selection"]["period"] == "range":
+        mean = breakdown["total_ns"] / max(breakdown["steps"], 1)
+        figures.append((q.duration(mean), f"mean of {q.plural(breakdown['steps'], 'step')}"))
+    elif steps["enough"]:
         figures.append((q.duration(steps["median_ns"]), f"median step, {steps['steady']} steady"))
     figures.append((q.duration(data["run"]["duration_ns"]), "recorded"))
     for severity, n in found["counts"].items():
@@ -98,7 +101,7 @@ def _overview(report: Report) -> Markup:
         for f in data["findings"]
     ]  # fmt: skip
     parts = [p for p in breakdown["parts"] if p["ns"] > 0]
-    per_step = breakdown["steps"] > 0
+    per_step, ranged = breakdown["steps"] > 0, data["selection"]["period"] == "range"
     rows = [
         (join((charts.swatch(p["key"]), p["label"])), q.duration(p["per_step_ns"] if per_step else p["ns"]),
          q.share(p["share"]))
@@ -113,7 +116,7 @@ def _overview(report: Report) -> Markup:
             element("h3", "What to do first"),
             element("ol", join(items), class_="findings") if items
             else element("p", "Nothing stands out: no line, wait or step passes a threshold."),
-            element("h3", "A steady step" if per_step else "The run"),
+            element("h3", ("A step" if ranged else "A steady step") if per_step else "The run"),
             charts.bars(parts) if parts else "",
             table(("part", "a step" if per_step else "time", "share"), rows, (1, 2)) if rows else
             element("p", "No time was recorded."),
