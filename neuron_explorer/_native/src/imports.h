@@ -41,8 +41,19 @@ static void write_entry(const dl_phdr_info* library, void** entry, void* value) 
   if (read_only) ::mprotect(start, page, PROT_READ);
 }
 
+// An entry that is filled in at the first call leads, until then, to a piece of code of the library itself.
+static bool is_unresolved(const dl_phdr_info* library, const void* value) {
+  auto address = reinterpret_cast<uintptr_t>(value);
+  for (int i = 0; i < library->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& p = library->dlpi_phdr[i];
+    uintptr_t first = library->dlpi_addr + p.p_vaddr;
+    if (p.p_type == PT_LOAD && address >= first && address < first + p.p_memsz) return true;
+  }
+  return false;
+}
+
 static void redirect_table(const dl_phdr_info* library, const ElfW(Rela)* table, size_t bytes, const ElfW(Sym)* symbols,
-                           const char* strings, Redirection* r, bool bound) {
+                           const char* strings, Redirection* r, bool lazy) {
   for (size_t i = 0; i < bytes / sizeof(ElfW(Rela)); ++i) {
     unsigned type = static_cast<unsigned>(ELF64_R_TYPE(table[i].r_info));
     if (type != kJumpSlot && type != kGlobalData) continue;
@@ -50,8 +61,8 @@ static void redirect_table(const dl_phdr_info* library, const ElfW(Rela)* table,
     auto** entry = reinterpret_cast<void**>(library->dlpi_addr + table[i].r_offset);
     void* now = __atomic_load_n(entry, __ATOMIC_ACQUIRE);
     if (now == r->to) continue;
-    // An entry that is filled in at the first call does not hold the function yet.
-    if (now != r->from && bound) continue;
+    // What somebody else put there stays.
+    if (now != r->from && !(lazy && is_unresolved(library, now))) continue;
     write_entry(library, entry, r->to);
     ++r->changed;
   }
@@ -88,8 +99,8 @@ static int redirect_library(dl_phdr_info* library, size_t, void* argument) {
   // Not libc10 itself: its allocator of the CPU is wrapped. Not this module: its own call is the way on.
   if (!uses_c10 || ::strncmp(strings + name, "libc10.so", 9) == 0 || ::strstr(library->dlpi_name, "nx_recorder") != nullptr)
     return 0;
-  if (calls != nullptr) redirect_table(library, calls, calls_bytes, symbols, strings, r, false);
-  if (data != nullptr) redirect_table(library, data, data_bytes, symbols, strings, r, true);
+  if (calls != nullptr) redirect_table(library, calls, calls_bytes, symbols, strings, r, true);
+  if (data != nullptr) redirect_table(library, data, data_bytes, symbols, strings, r, false);
   return 0;
 }
 

@@ -98,12 +98,17 @@ class SmallRecorders:
             stacks=self._settings.stacks,
             shapes=self._settings.shapes,
             tensors=self._settings.tensors,
-            memory=self._settings.memory,
+            memory=self._memory(),
             sync_started=self._sync.started,
             switches=self._switches is not None,
             device_time=self._device.reason,
             compiler=self._compiler,
         )
+
+    def _memory(self) -> str | None:
+        if not self._settings.memory:
+            return None
+        return "" if self._held is None else self._held.limits()
 
     @property
     def device_reason(self) -> str:

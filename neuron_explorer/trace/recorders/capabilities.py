@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from neuron_explorer.trace.recorders.compiler import Compilations
 
-from neuron_explorer.trace.recorders import (
-    context_switches,
-    data_wait,
-    device_events,
-    held_memory,
-    sync,
-    torch_private,
-)
+from neuron_explorer.trace.recorders import context_switches, data_wait, device_events, sync, torch_private
 from neuron_explorer.trace.recorders.compiler_capabilities import compiler_capabilities
 
 __all__ = ["capabilities"]
@@ -37,13 +30,16 @@ def capabilities(
     stacks: bool,
     shapes: bool,
     tensors: bool,
-    memory: bool = False,
+    memory: str | None = None,
     sync_started: bool,
     switches: bool,
     device_time: str = "not started",
     compiler: Compilations | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """name → {"observed": bool, "reason": str}; a reason beside True is a limit, not a refusal."""
+    """name → {"observed": bool, "reason": str}; a reason beside True is a limit, not a refusal.
+
+    ``memory``: what of it is not heard; None: it was not asked for.
+    """
     lost = torch_private.missing()
     twin = recorder == "twin"
     accelerator = torch_private.initialised_accelerator()
@@ -63,7 +59,7 @@ def capabilities(
         if switches
         else _no(context_switches.unavailable() or "not sampled"),
         "device_time": _no(device_time) if device_time else _yes(device_events.LIMITS),
-        "memory": _yes(held_memory.LIMITS) if memory else _no("recorded with memory=False (the default)"),
+        "memory": _no("recorded with memory=False (the default)") if memory is None else _yes(memory),
         **compiler_capabilities(compiler),
         "collectives": _no("collectives are recorded as operators, not matched between processes"),
         "fallback": _no("operators that fell back to the CPU are not told from others"),
@@ -75,7 +71,7 @@ def capabilities(
     result["same_compilations"] = _yes()
     if twin:
         result.update({name: _no(reason) for name, reason in _TWIN_LIMITS.items()})
-        if memory:
+        if memory is not None:
             result["memory"] = _no("the Python recorder does not hear the allocators")
         if not torch_private.compiler_ignores_mode():
             result["same_compilations"] = _no(

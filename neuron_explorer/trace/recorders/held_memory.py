@@ -47,6 +47,13 @@ class HeldMemory:
             self._note_modules(modules)
         self._module.hear()
 
+    def limits(self) -> str:
+        """What is not heard, in words."""
+        heard = self._module.hear()
+        if heard is None or heard["cpu"]:
+            return LIMITS
+        return f"the CPU's allocator is not torch's and is not heard; {LIMITS}"
+
     def finish(self) -> None:
         """The recording ends."""
         self._note_modules(self._module.modules())

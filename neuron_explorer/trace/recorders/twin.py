@@ -43,6 +43,8 @@ class TwinBackend:
         self, directory: Path, *, stacks: bool, shapes: bool, tensors: bool, use_map: bool, memory: bool = False
     ) -> None:
         """Create the process's spool below ``directory`` and observe this thread from here on; never ``memory``."""
+        if memory:
+            warn("memory is not recorded: the recorder in Python does not hear the allocators")
         self._pid = os.getpid()
         self._spool = TwinSpool(directory, stacks=stacks, shapes=shapes, tensors=tensors, use_map=use_map)
         self._thread = threading.get_ident()
