@@ -65,7 +65,19 @@ class Baseline:
     def recordings(self) -> int:
         """How many recordings it was made of."""
         text = self.facts.get("recordings", "1")
-        return int(text) if text.isdecimal() else 1
+        return int(text[:9]) if text.isdecimal() else 1
+
+    @property
+    def steps(self) -> int:
+        """Steady steps of its shortest recording; 0 where there were none or it does not say."""
+        text = self.facts.get("steady_steps", "")
+        return int(text[:9]) if text.isdecimal() else 0
+
+    @property
+    def whole_run(self) -> bool | None:
+        """Whether it counts whole runs for want of steady steps; None where it does not say."""
+        text = self.facts.get("steady_steps", "")
+        return int(text[:9]) == 0 if text.isdecimal() else None
 
 
 def baseline_of(recordings: Iterable[Counts]) -> Baseline:
@@ -76,12 +88,18 @@ def baseline_of(recordings: Iterable[Counts]) -> Baseline:
     every = list(recordings)
     if not every:
         raise NoBaselineError("a baseline needs at least one recording.")
+    if len({counts.steps == 0 for counts in every}) > 1:
+        raise NoBaselineError(
+            "one recording has steady steps and another has none: their counts are of a step and of a whole run; "
+            "record at least three steps each time."
+        )
     sections = {}
     for name in GROUPS:
         parts = [counts.groups[name] for counts in every]
         reason = next((p.reason or "not observed" for p in parts if not p.observed), "")
         sections[name] = Section({} if reason else _joined([p.counts for p in parts]), reason)
-    facts = {"recordings": str(len(every)), "steps": every[0].rule or "not observed"}
+    facts = {"recordings": str(len(every)), "steps": every[0].rule or "not observed",
+             "steady_steps": str(min(counts.steps for counts in every))}  # fmt: skip
     for key in sorted({key for counts in every for key in counts.environment}):
         values = sorted({counts.environment.get(key, "") for counts in every})
         facts[key] = " or ".join(v for v in values if v)
@@ -136,9 +154,9 @@ def parse_baseline(text: str, shown: str) -> Baseline:
     version = lines[0][len(_HEAD) :].strip()
     if not version.isdecimal():
         raise BaselineError(f"{shown}, line 1: {version[:40]!r} is no version.")
-    if int(version) > VERSION:
+    if int(version[:9]) > VERSION:
         raise BaselineError(
-            f"{shown} was written by a newer neuron-explorer (baseline {version}, this one reads up to {VERSION}); "
+            f"{shown} was written by a newer neuron-explorer (baseline {version[:9]}, this one reads up to {VERSION}); "
             "upgrade with `pip install -U neuron-explorer`."
         )
     facts: dict[str, str] = {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis.compile_events import Row, compile_events
@@ -15,13 +15,20 @@ from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.selection import Selection, kinds_sql, select
 from neuron_explorer.analysis.work import step_work
 from neuron_explorer.check.groups import GROUPS, Group
+from neuron_explorer.check.stable import (
+    MOST_FIELD,
+    compiled_function,
+    stable_function,
+    stable_operator,
+    stable_path,
+    stable_text,
+)
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
 
 MOST_KEYS: Final = 20_000
 """Keys of one group; a program with more is not one that a baseline can be read for."""
-MOST_FIELD: Final = 600
 
 Key = tuple[str, ...]
 _OPERATORS: Final = ("op", "launch", "copy", "sync", "collective", "fallback")
@@ -169,6 +176,9 @@ def _counted(name: str, rows: list[tuple[Key, int, int]], selection: Selection) 
     return Counted(GROUPS[name], dict(sorted(counts.items())[:MOST_KEYS]), left_out=left)
 
 
+_FIRST_PLACE: Final = "min(id) AS id, arg_min(file, id) AS file, arg_min(line, id) AS line"
+
+
 def _in_detail(key: str) -> str:
     """SQL: a value of the detail as text, "" where there is none."""
     return f"coalesce(json_extract_string(CASE WHEN json_valid(detail) THEN detail END, '$.{key}'), '')"
@@ -176,6 +186,10 @@ def _in_detail(key: str) -> str:
 
 def _field(value: Any) -> str:
     return str(value or "")[:MOST_FIELD]
+
+
+def _of(place: Place) -> Key:
+    return stable_path(place.path), stable_function(place.function), place.text, str(place.occurrence)
 
 
 def _launches(trace: Trace, selection: Selection) -> Counted:
@@ -188,13 +202,26 @@ def _launches(trace: Trace, selection: Selection) -> Counted:
 
 def _operators(trace: Trace, selection: Selection) -> Counted:
     rows = trace.sql_arrow(
-        f"SELECT name, dtypes, shapes, step, count(*) AS n FROM events WHERE {selection.where} AND top_level "
-        f"AND {kinds_sql(_OPERATORS)} GROUP BY ALL LIMIT {40 * MOST_KEYS}"
+        f"SELECT name, dtypes, shapes, step, count(*) AS n, {_FIRST_PLACE} FROM events WHERE {selection.where} "
+        f"AND top_level AND {kinds_sql(_OPERATORS)} GROUP BY name, dtypes, shapes, step LIMIT {40 * MOST_KEYS}"
     ).to_pylist()
-    return _counted(
-        "operators", [((_field(r["name"]), _field(r["dtypes"]), _field(r["shapes"])), r["step"], r["n"]) for r in rows],
-        selection,
-    )  # fmt: skip
+    return _named("operators", rows, selection, lambda r: (_field(r["dtypes"]), _field(r["shapes"])))
+
+
+def _named(
+    name: str, rows: list[dict[str, Any]], selection: Selection, more: Callable[[dict[str, Any]], Key] = lambda r: ()
+) -> Counted:
+    """Counts by the operator's name; shown at the first place that calls it."""
+    found: list[tuple[Key, int, int]] = []
+    first: dict[Key, tuple[int, str, int]] = {}
+    for r in rows:
+        key = (stable_operator(str(r["name"] or "")), *more(r))
+        found.append((key, r["step"], r["n"]))
+        if r["file"]:
+            here = (r["id"], r["file"], r["line"])
+            first[key] = min(first.get(key, here), here)
+    counted = _counted(name, found, selection)
+    return replace(counted, places={key: (file, line) for key, (_, file, line) in first.items()})
 
 
 def _by_place(
@@ -208,7 +235,7 @@ def _by_place(
     found, shown = [], {}
     for row in rows:
         place = places.of(row["file"], row["line"], row["function"])
-        key = place.key + ((_field(row["extra"]),) if extra else ())
+        key = _of(place) + ((_field(row["extra"]),) if extra else ())
         found.append((key, row["step"], row["n"]))
         shown.setdefault(key, places.line(place))
     counted = _counted(name, found, selection)
@@ -217,21 +244,18 @@ def _by_place(
 
 def _fallbacks(trace: Trace, selection: Selection) -> Counted:
     rows = trace.sql_arrow(
-        "SELECT name, step, count(*) AS n, any_value(file) AS file, any_value(line) AS line FROM events "
-        f"WHERE {selection.where} AND kind = 'fallback' GROUP BY name, step"
+        f"SELECT name, step, count(*) AS n, {_FIRST_PLACE} FROM events "
+        f"WHERE {selection.where} AND kind = 'fallback' GROUP BY name, step LIMIT {40 * MOST_KEYS}"
     ).to_pylist()
-    counted = _counted("fallbacks", [((_field(r["name"]),), r["step"], r["n"]) for r in rows], selection)
-    shown = {(_field(r["name"]),): (r["file"] or "", r["line"]) for r in rows}
-    return Counted(counted.group, counted.counts, places=shown)
+    return _named("fallbacks", rows, selection)
 
 
 def _collectives(trace: Trace, selection: Selection) -> Counted:
     rows = trace.sql_arrow(
-        f"SELECT name, {_in_detail('bytes')} AS bytes, step, count(*) AS n "
-        f"FROM events WHERE {selection.where} AND kind = 'collective' GROUP BY ALL LIMIT {40 * MOST_KEYS}"
+        f"SELECT name, {_in_detail('bytes')} AS bytes, step, count(*) AS n, {_FIRST_PLACE} "
+        f"FROM events WHERE {selection.where} AND kind = 'collective' GROUP BY 1, 2, 3 LIMIT {40 * MOST_KEYS}"
     ).to_pylist()
-    return _counted("collectives", [((_field(r["name"]), _field(r["bytes"])), r["step"], r["n"]) for r in rows],
-                    selection)  # fmt: skip
+    return _named("collectives", rows, selection, lambda r: (_field(r["bytes"]),))
 
 
 def _work(trace: Trace, selection: Selection) -> Counted:
@@ -250,7 +274,8 @@ def _setup(trace: Trace, selection: Selection) -> Counted:
     if not steps:
         return Counted(group, {})
     rows = trace.sql_arrow(
-        "SELECT min(\"start\") AS first FROM events WHERE kind = 'step' AND period = 'steady'"
+        # Not the first steady one: with a warm cache fewer steps compile.
+        "SELECT min(\"start\") AS first FROM events WHERE kind = 'step' AND period <> 'warmup'"
     ).to_pylist()
     first = rows[0]["first"] if rows and rows[0]["first"] is not None else 0
     lanes = ", ".join(str(int(lane)) for lane in selection.host_lanes) or "NULL"
@@ -272,20 +297,21 @@ def _compilation(trace: Trace, places: Places) -> dict[str, Counted]:
     for row in events.recompiles:
         first = next(iter(row.entries("reasons")), {})
         place = _place(row, places)
-        key = (*place.key, _field(first.get("cause") or "no_reason"), _field(first.get("source")))
+        key = (*_of(place), _field(first.get("cause") or "no_reason"), stable_text(str(first.get("source") or "")))
         again[key] = again.get(key, 0) + 1
         shown.setdefault(key, places.line(place))
     breaks: dict[Key, set[str]] = {}
     for row in events.breaks:
         place = places.of(row.file, row.line, row.function)
-        key = (*place.key, _field(row.text("type") or row.text("reason") or row.name))
+        key = (*_of(place), stable_text(row.text("type") or row.text("reason") or row.name))
         breaks.setdefault(key, set()).add(row.compile_id)
         shown.setdefault(key, places.line(place))
     compiled: dict[Key, set[tuple[int, str]]] = {}
     for row in events.compiles:
         place = places.of(row.file, row.line, row.function)
-        compiled.setdefault((place.path, place.function), set()).add((row.process, row.compile_id or str(row.id)))
-        shown.setdefault((place.path, place.function), (row.file, row.line))
+        function = (stable_path(place.path), compiled_function(place.function))
+        compiled.setdefault(function, set()).add((row.process, row.compile_id or str(row.id)))
+        shown.setdefault(function, (row.file, row.line))
     return {
         "recompiles": Counted(GROUPS["recompiles"], {k: Count(n, n) for k, n in sorted(again.items())}, places=shown),
         "graph_breaks": Counted(GROUPS["graph_breaks"], {k: Count(1, 1) for k in sorted(breaks)}, places=shown),
@@ -303,6 +329,9 @@ def _place(row: Row, places: Places) -> Place:
 def _peak_memory(trace: Trace) -> Counted:
     """The most bytes that were allocated at once on each device, over the whole run."""
     group = GROUPS["peak_memory"]
+    unseen = _checked(trace, Counted(group, {}))
+    if not unseen.observed:
+        return unseen
     found = blocks(trace)
     if not found.owners:
         return Counted(group, {}, False, "allocations are not recorded")

@@ -72,7 +72,7 @@ class Result:
     @property
     def exit_code(self) -> int:
         """0 ok, 1 a regression or a budget exceeded, 3 nothing compared or something not observed."""
-        lost = self.differences is not None and self.differences.lost
+        lost = self.differences is not None and bool(self.differences.lost)
         slower = self.config.time == "block" and any(c.verdict == "regression" for _, c in self.times)
         better = bool(self.improvements) and self.config.improvement == "fail"
         if self.blocking or self.exceeded or lost or better or slower:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.render_answer import shown
 from neuron_explorer.check.budgets import Budgeted
 from neuron_explorer.check.counts import Count
 from neuron_explorer.check.differences import Difference
+from neuron_explorer.check.time_verdict import Compared
 from neuron_explorer.trace.compiles import CAUSES
+
+_TIMED: Final = ("regression", "suspicious", "improvement")
 
 _CAUSES: Final = {
     "launches": "the step calls another number of operators: the lines below say which",
@@ -32,14 +37,20 @@ def name_of(difference: Difference) -> str:
     fields = dict(zip(difference.group.fields, difference.key, strict=True))
     parts = []
     if "path" in fields:
-        where = f"{fields['path']}" if difference.line < 1 else f"{difference.file}:{difference.line}"
-        parts.append(where or "no line")
+        parts.append(place_of(difference) or fields["path"] or "no line")
         if fields.get("function"):
             parts.append(f"in {fields['function']}")
         if fields.get("line"):
             parts.append(f"`{fields['line']}`")
     parts += [v for k, v in fields.items() if k not in ("path", "function", "line", "occurrence") and v]
+    if "path" not in fields and place_of(difference):
+        parts.append(f"at {place_of(difference)}")
     return plain(" ".join(parts) or "without a line", 400)
+
+
+def place_of(difference: Difference) -> str:
+    """File and line to look at; "" where there are none."""
+    return f"{difference.file}:{difference.line}" if difference.file and difference.line > 0 else ""
 
 
 def amount(count: Count | None, unit: str) -> str:
@@ -76,3 +87,18 @@ def budget_line(budget: Budgeted) -> str:
     verdict = f"{sign} {shown(budget.limit, unit)}" if budget.exceeded else f"within {shown(budget.limit, unit)}"
     allowed = f", {shown(budget.allowed, unit)} allowed" if budget.allowed else ""
     return f"{budget.kind.name}: {shown(budget.value, unit)} {verdict} ({budget.kind.title}{allowed})"
+
+
+def timed(times: Iterable[tuple[str, Compared]]) -> list[tuple[str, Compared]]:
+    """The comparisons of times that are worth a line: the step, and what is not the same."""
+    return [(name, c) for name, c in times if c.verdict in _TIMED or name == "step"]
+
+
+def time_line(name: str, c: Compared) -> str:
+    """What a comparison of times found."""
+    runs = f"{c.runs[0]} and {c.runs[1]} runs"
+    interval = f", {c.low:.2f} to {c.high:.2f} times" if c.low else ""
+    return (
+        f"time, {c.verdict}: {plain(name, 200)}: {q.duration(c.before_ns)} → {q.duration(c.after_ns)}{interval} "
+        f"({runs}): {c.why}; from {100 * c.detectable:.0f} % on it would be found"
+    )
