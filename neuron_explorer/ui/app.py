@@ -19,7 +19,16 @@ from neuron_explorer.ui import shell, state_endpoints
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.components.filter_bar import filter_bar
 from neuron_explorer.ui.filters import read_filters
-from neuron_explorer.ui.page import Page, keeping, load_pages, offering, page_path_of, page_url, parse_search, trace_id_of
+from neuron_explorer.ui.page import (
+    Page,
+    keeping,
+    load_pages,
+    offering,
+    page_path_of,
+    page_url,
+    parse_search,
+    trace_id_of,
+)
 from neuron_explorer.ui.registry import Registry
 from neuron_explorer.ui.security import Guard, protect
 from neuron_explorer.ui.timeline import endpoints
