@@ -9,15 +9,21 @@ Events with equal texts share a group, so that a rule is applied to each distinc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from neuron_explorer.analysis.selection import Selection, kinds_sql
+from neuron_explorer.analysis.filters import HOST
+from neuron_explorer.analysis.scan import coded, joined_keys, read_parts
+from neuron_explorer.analysis.selection import Selection, steps_between
+from neuron_explorer.trace.arrays import among, distinct, values_of
+from neuron_explorer.trace.write import integers
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from neuron_explorer.trace.store import Trace
 
 MOST_GROUPS: Final = 200_000
@@ -31,7 +37,11 @@ _GRAPHS: Final = ("CompiledFunction", "CompiledFunctionBackward")
 
 _TEXT: Final = ("kind", "name", "shapes", "dtypes", "arguments", "strides", "device", "file", "function", "phase")
 _LONGEST: Final = 8192
-_KEY: Final = ", ".join((*(f"coalesce({c}, '')" for c in _TEXT), "line"))
+_NUMBERS: Final = ("lane", "line", "id", "parent", "start", "duration", "step")
+_COLUMNS: Final = (*_TEXT, "period", *_NUMBERS)
+_LEVELS: Final = 32
+_FREE: Final = 1 << 16
+_BLOCK: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,7 +63,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Calls:
-    """Events of the selection. Arrays have an entry an event, in no particular order.
+    """Events of the selection. Arrays have an entry an event, in the order of the file.
 
     ``group``: position in ``groups``. ``parent``: position of the enclosing event, -1 at the
     top. ``duration``: ns of the host, 0 where the end was not seen. ``step``: -1 outside any
@@ -84,18 +94,42 @@ class Calls:
     def encloses(self, inner: np.ndarray) -> np.ndarray:
         """Events around an event of ``inner``."""
         found = np.zeros(len(self), bool)
-        current = np.unique(self.parent[inner & (self.parent >= 0)])
+        current = self._once(self.parent[inner & (self.parent >= 0)])
         while len(current):
             current = current[~found[current]]
             found[current] = True
             above = self.parent[current]
-            current = np.unique(above[above >= 0])
+            current = self._once(above[above >= 0])
         return found
 
+    def _once(self, positions: np.ndarray) -> np.ndarray:
+        """Each position once."""
+        if len(positions) < len(self) >> 6:
+            return distinct(positions)
+        marked = np.zeros(len(self), bool)
+        marked[positions] = True
+        return np.flatnonzero(marked)
+
     def _above(self, flag: np.ndarray) -> np.ndarray:
-        """Whether any enclosing event has the flag. Doubles its reach, so that cycles end too."""
-        if not len(self):
-            return np.zeros(0, bool)
+        """Whether any enclosing event has the flag."""
+        found = np.zeros(len(self), bool)
+        if not flag.any():
+            return found
+        # Calls nest a few levels deep: going up costs less than what doubles its reach.
+        asked: np.ndarray = np.flatnonzero(self.parent >= 0).astype(np.int32 if len(self) < 1 << 31 else np.int64)
+        above = self.parent[asked]
+        for _ in range(_LEVELS):
+            there = flag[above]
+            found[asked[there]] = True
+            above = self.parent[above]
+            goes_on = ~there & (above >= 0)
+            asked, above = asked[goes_on], above[goes_on]
+            if not len(asked):
+                return found
+        return found | self._far_above(flag)
+
+    def _far_above(self, flag: np.ndarray) -> np.ndarray:
+        """The same, however deep. Doubles its reach, so that cycles end too."""
         root = len(self)
         target = np.append(np.where(self.parent >= 0, self.parent, root), root)
         reached = np.append(flag, False)[target]
@@ -126,46 +160,135 @@ def compiled_launches(calls: Calls) -> np.ndarray:
 
 def load_calls(trace: Trace, selection: Selection) -> Calls:
     """The calls of a selection (see ``analysis/selection.py``)."""
-    where = f"{selection.where} AND {kinds_sql(KINDS)}"
-    columns = ", ".join(f"left({c}, {_LONGEST}) AS {c}" for c in _TEXT)
-    # Grouped by the columns themselves, three times as fast as by their hash.
-    table = trace.sql_arrow(
-        f"SELECT hash({_KEY}) AS h, {columns}, line FROM (SELECT {', '.join(_TEXT)}, line, count(*) AS n FROM events "
-        f"WHERE {where} GROUP BY ALL) ORDER BY n DESC, h LIMIT {MOST_GROUPS}"
-    )
-    groups = tuple(_group(row) for row in table.to_pylist())
-    known = table.column("h").to_numpy()
-    events = trace.sql_arrow(
-        f'SELECT hash({_KEY}) AS h, id, parent, "start", greatest(duration, 0) AS duration, step, '
-        f"coalesce(period = 'steady', FALSE) AS steady FROM events WHERE {where}"
-    )
-    arrays = {name: events.column(name).to_numpy() for name in ("h", "id", "parent", "start", "duration", "step")}
-    steady = events.column("steady").to_pandas().to_numpy(bool) if events.num_rows else np.zeros(0, bool)
-    order = np.argsort(known, kind="stable")
-    at = np.searchsorted(known[order], arrays["h"])
-    at = np.minimum(at, max(len(known) - 1, 0))
-    group = order[at] if len(known) else np.zeros(0, np.int64)
-    kept = known[group] == arrays["h"] if len(known) else np.zeros(0, bool)
-    ids, parents = arrays["id"][kept], arrays["parent"][kept]
-    return Calls(
-        groups, group[kept], positions(ids, parents), arrays["duration"][kept], arrays["start"][kept],
-        arrays["step"][kept], steady[kept], ids, int((~kept).sum()),
-    )  # fmt: skip
+    reading = _Reading(selection, steps_between(selection))
+    for table in read_parts(trace, _COLUMNS):
+        reading.add(table)
+    return reading.done()
+
+
+@dataclass
+class _Reading:
+    """Takes the parts of a trace one after the other: what a text says is looked at once for each distinct call."""
+
+    selection: Selection
+    between: tuple[int, int] | None
+    known: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    parts: list[dict[str, np.ndarray]] = field(default_factory=list)
+
+    def add(self, table: pa.Table) -> None:
+        """Keep what a part has of the selection."""
+        texts = {name: coded(table.column(name)) for name in (*_TEXT, "period")}
+        numbers = {name: values_of(table.column(name)) for name in _NUMBERS}
+        rows = np.flatnonzero(self._chosen(texts, numbers))
+        if not len(rows):
+            return
+        if len(rows) < table.num_rows:
+            numbers = {name: values[rows] for name, values in numbers.items()}
+            texts = {name: (codes[rows], of) for name, (codes, of) in texts.items()}
+        keys = [*(texts[name][0] for name in _TEXT), numbers["line"]]
+        encoded = integers(joined_keys(keys, len(rows)), "int64").dictionary_encode()
+        own, number = values_of(encoded.indices), len(encoded.dictionary)
+        first = np.empty(number, np.int64)
+        first[own[::-1]] = np.arange(len(rows) - 1, -1, -1)
+        described = [[(*of, None)[code] for code in codes[first].tolist()] for codes, of in (texts[n] for n in _TEXT)]
+        group = np.array([
+            self._number(key) for key in zip(*described, numbers["line"][first].tolist(), strict=True)
+        ], np.int32)[own]  # fmt: skip
+        periods, of = texts["period"]
+        numbers["steady"] = np.array([*(text == "steady" for text in of), False])[periods]
+        numbers["group"] = group
+        numbers["duration"] = np.maximum(numbers["duration"], 0)
+        del numbers["lane"], numbers["line"]
+        self.parts.append(numbers)
+
+    def _chosen(self, texts: dict[str, tuple[np.ndarray, list[str]]], numbers: dict[str, np.ndarray]) -> np.ndarray:
+        """The rows that ``Selection.where`` and ``KINDS`` pick."""
+        chosen = _is(texts["kind"], KINDS)
+        chosen &= among(numbers["lane"], np.array(sorted(self.selection.host_lanes), np.int64))
+        if self.selection.period == "steady":
+            chosen &= _is(texts["period"], ("steady",))
+        if self.between is not None:
+            chosen &= (numbers["step"] >= self.between[0]) & (numbers["step"] <= self.between[1])
+        if phases := self.selection.chosen.phases:
+            chosen &= _is(texts["phase"], phases, "other")
+        if device := self.selection.chosen.device:
+            chosen &= _is(texts["device"], (device,), HOST)
+        return chosen
+
+    def _number(self, key: tuple[Any, ...]) -> int:
+        found = self.known.get(key)
+        if found is None:
+            found = len(self.known)
+            if found >= 2 * MOST_GROUPS:  # a trace may make up as many as it has events
+                return -1
+            self.known[key] = found
+        return found
+
+    def done(self) -> Calls:
+        """All of it. The most frequent groups stay, where there are too many."""
+        def column(name: str, dtype: type = np.int64) -> np.ndarray:
+            # Each part is let go as soon as it is copied.
+            return np.concatenate([np.zeros(0, dtype), *(part.pop(name) for part in self.parts)])
+
+        group = column("group", np.int32)
+        events = np.bincount(group[group >= 0], minlength=len(self.known))
+        ranked = np.argsort(-events, kind="stable")[:MOST_GROUPS]
+        texts = list(self.known)
+        new = np.full(len(texts) + 1, -1, np.int32)
+        new[ranked] = np.arange(len(ranked))
+        group = new[group]
+        kept = None if len(group) == 0 or int(group.min()) >= 0 else group >= 0
+
+        def of(values: np.ndarray) -> np.ndarray:
+            return values if kept is None else values[kept]
+
+        ids, parents = of(column("id")), of(column("parent"))
+        left_out = 0 if kept is None else int((~kept).sum())
+        return Calls(
+            tuple(_group(texts[at]) for at in ranked.tolist()), of(group), positions(ids, parents),
+            of(column("duration")), of(column("start")), of(column("step")), of(column("steady", bool)), ids, left_out,
+        )  # fmt: skip
+
+
+def _is(text: tuple[np.ndarray, list[str]], wanted: Sequence[str], otherwise: str = "") -> np.ndarray:
+    """Rows whose text is one of ``wanted``; a missing one counts as ``otherwise``."""
+    codes, texts = text
+    found: np.ndarray = np.array([*(each in wanted for each in texts), otherwise in wanted])[codes]
+    return found
 
 
 def positions(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each wanted id is; -1 where it is not."""
+    """Where each wanted id is (the first of several); -1 where it is not or is negative. int32 or int64."""
     if not len(ids):
         return np.full(len(wanted), -1, np.int64)
+    low, high = int(ids.min()), int(ids.max())
+    if high - low < 4 * len(ids) + _FREE and len(ids) < 1 << 31:
+        return _by_table(ids, wanted, low, high)
     order = np.argsort(ids, kind="stable")
     at = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
     found = order[at]
     return np.where((wanted >= 0) & (ids[found] == wanted), found, -1)
 
 
-def _group(row: dict[str, Any]) -> Group:
+def _by_table(ids: np.ndarray, wanted: np.ndarray, low: int, high: int) -> np.ndarray:
+    """Ids that are dense, as recordings have them: a position for each number."""
+    table = np.full(high - low + 1, -1, np.int32)
+    for begin in range((len(ids) - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
+        block = ids[begin : begin + _BLOCK][::-1]
+        table[block - low] = np.arange(begin + len(block) - 1, begin - 1, -1, dtype=np.int32)
+    found = np.empty(len(wanted), np.int32)
+    for begin in range(0, len(wanted), _BLOCK):
+        each = wanted[begin : begin + _BLOCK]
+        there = (each >= max(low, 0)) & (each <= high)
+        found[begin : begin + _BLOCK] = np.where(there, table[np.where(there, each - low, 0)], -1)
+    return found
+
+
+def _group(key: tuple[Any, ...]) -> Group:
+    kind, name, shapes, dtypes, arguments, strides, device, file, function, phase = (
+        None if text is None else text[:_LONGEST] for text in key[:-1]
+    )
     return Group(
-        row["kind"] or "", row["name"] or "", row["shapes"], row["dtypes"], row["arguments"], row["strides"],
-        row["device"] or "", row["file"] or "", row["function"] or "", row["phase"] or "",
-        row["line"] if row["file"] else -1,
+        kind or "", name or "", shapes, dtypes, arguments, strides, device or "", file or "", function or "",
+        phase or "", key[-1] if file else -1,
     )  # fmt: skip

@@ -90,12 +90,12 @@ def scan(trace: Trace, keys: Sequence[str], between: tuple[int, int] | None = No
     numbers = ("duration", "self", "step") if between is not None else ("duration", "self")
     columns = (*keys, *numbers, *((*NUMBERS, "period", "lane") if marked else ()))
     pass_ = _Pass(tuple(keys), between, marked)
-    for table in _read(trace, columns):
+    for table in read_parts(trace, columns):
         pass_.add(table)
     return pass_.done()
 
 
-def _read(trace: Trace, columns: Sequence[str]) -> Iterator[pa.Table]:
+def read_parts(trace: Trace, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The parts in order; a few are read ahead."""
     parts = trace.parts(columns)
     workers = 1 if parts.in_order else min(4, os.cpu_count() or 1, max(len(parts.readers), 1))
@@ -143,7 +143,7 @@ class _Pass:
             key_codes["name"] = key_codes["name"] if named[:-1].all() else np.where(named[kind], key_codes["name"], -1)
         if self.marked:
             key_codes["waiting"] = self._mark(values, kind, kinds, codes["period"])
-        joined = _joined([key_codes[name] for name in (*self.keys, *(["waiting"] if self.marked else ()))], rows)
+        joined = joined_keys([key_codes[name] for name in (*self.keys, *(["waiting"] if self.marked else ()))], rows)
         encoded = integers(joined, "int64").dictionary_encode()
         cell, number = values_of(encoded.indices), len(encoded.dictionary)
         first = np.empty(number, np.int64)
@@ -232,11 +232,19 @@ def _mask(keep: np.ndarray) -> pa.Array:
     return integers(keep, "bool")
 
 
+def coded(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+    """A column of text as codes, -1 for none, and what they stand for."""
+    array = _dictionary(column)
+    return codes_of(array), array.dictionary.to_pylist()
+
+
 def _values(table: pa.Table, name: str) -> Any:
     """A column as an array; of text the Arrow dictionary."""
     column = table.column(name)
-    if name not in TEXTS:
-        return values_of(column)
+    return _dictionary(column) if name in TEXTS else values_of(column)
+
+
+def _dictionary(column: pa.ChunkedArray) -> Any:
     array = column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
     if hasattr(array, "chunks"):  # a column without any
         import pyarrow as pa
@@ -245,7 +253,7 @@ def _values(table: pa.Table, name: str) -> Any:
     return array
 
 
-def _joined(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
+def joined_keys(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
     """One number for each row, equal where all columns are."""
     key = np.zeros(rows, np.int64)
     size = 1
