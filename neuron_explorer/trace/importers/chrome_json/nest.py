@@ -104,7 +104,7 @@ class TwinNest:
     def finish(self) -> tuple[bytes, bytes]:
         """Closes everything."""
         late: list[tuple[int, int]] = []
-        for lane in self._lanes.values():
+        for _, lane in sorted(self._lanes.items()):
             for opened in lane.open:
                 self._close(opened, 0, None, late)
             lane.open = []
