@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from neuron_explorer.analysis.breakdown import TimeBreakdown
     from neuron_explorer.analysis.facts import RunFacts
     from neuron_explorer.analysis.hardware_bound import HardwareBound
+    from neuron_explorer.analysis.memory_leaks import Leaks
     from neuron_explorer.analysis.phases import Breakdown
     from neuron_explorer.analysis.steps import StepTimes
     from neuron_explorer.analysis.waste import Waste
@@ -70,7 +71,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Look:
-    """What rules look at. ``waste`` and ``bound`` are None in a quick look; ``device`` where no stream was recorded."""
+    """What rules look at. ``waste`` and ``bound`` are None in a quick look; ``device`` where no stream was recorded,
+    ``leaks`` where memory was not.
+    """
 
     facts: RunFacts
     steps: StepTimes
@@ -80,6 +83,7 @@ class Look:
     waste: Waste | None = None
     bound: HardwareBound | None = None
     device: TimeBreakdown | None = None
+    leaks: Leaks | None = None
 
     def device_share(self, *parts: str) -> float | None:
         """Share of these parts of ``breakdown`` in the steps, over all ranks; None without streams."""

@@ -39,6 +39,7 @@ _ALL: Final = (
     Rule("attribution", "operator time without a source line", 0.05, "share", "note"),
     *(Rule(key, f"{measures}, of a step", _WASTE, "share", "cost", gain, deep=True)
       for key, (measures, gain) in _WASTED.items()),
+    Rule("leak", "lines that leave more memory behind with every step", 1, "count", "cost", deep=True),
     Rule("launch_bound", "operator time on lines that launching bounds, of all", 0.50, "share", "cost", deep=True),
     Rule("float32_matrix", "floor of matrix arithmetic in float32, of the floor of a step", 0.25, "share", "cost",
          deep=True),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alert import Alerts
 from neuron_explorer.analysis.alerts import alerts
-from neuron_explorer.analysis.answer import UNITS, Answer, Ask, Column, Question, TableKind, fill, place
+from neuron_explorer.analysis.answer import UNITS, Answer, Ask, Column, Question, TableKind, fill, place, unless_observed
 from neuron_explorer.analysis.bottlenecks import Table, by_line
 from neuron_explorer.analysis.breakdown import TimeBreakdown
 from neuron_explorer.analysis.breakdown import breakdown as time_parts
@@ -17,9 +17,11 @@ from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.hardware_bound import hardware_bound
 from neuron_explorer.analysis.insight import Check, Checked, Finding, Look
 from neuron_explorer.analysis.insight_rules import RULES
-from neuron_explorer.analysis.insights_deep import hardware, wasted
+from neuron_explorer.analysis.insights_deep import hardware, memory, wasted
 from neuron_explorer.analysis.insights_run import compilation, recording, steady
 from neuron_explorer.analysis.insights_time import lines, waits
+from neuron_explorer.analysis.memory_blocks import blocks
+from neuron_explorer.analysis.memory_leaks import Leaks, leaks
 from neuron_explorer.analysis.phases import Breakdown, time_by_phase
 from neuron_explorer.analysis.selection import Selection, lanes, select
 from neuron_explorer.analysis.steps import StepTimes, step_times
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 MOST: Final = 5
 """Findings of a quick look."""
 
-_CHECKS: Final[tuple[Check, ...]] = (recording, compilation, waits, lines, steady, wasted, hardware)
+_CHECKS: Final[tuple[Check, ...]] = (recording, compilation, waits, lines, steady, wasted, hardware, memory)
 _OUTCOMES: Final = ("found", "nothing", "not observed")
 _LEVELS: Final = ("problem", "cost", "note")
 
@@ -77,8 +79,16 @@ def insights(trace: Trace, period: str | Filter = "auto") -> Insights:
             run_facts(trace), step_times(trace), time_by_phase(trace, selection=selection),
             by_line(trace, selection=selection), alerts(trace), waste(trace, selection=selection),
             hardware_bound(trace, selection=selection), device_breakdown(trace, selection),
+            _leaks(trace),
         )
     )  # fmt: skip
+
+
+def _leaks(trace: Trace) -> Leaks | None:
+    if unless_observed(trace, "memory", ""):
+        return None
+    found = blocks(trace)
+    return leaks(trace, tuple(range(len(found.owners)))) if found.owners else None
 
 
 INSIGHTS: Final = TableKind(

@@ -8,6 +8,7 @@ from neuron_explorer.analysis.insight import Checked, Finding, Look, gains
 from neuron_explorer.analysis.insight_rules import RULES
 from neuron_explorer.analysis.op_cost import MATRIX
 from neuron_explorer.analysis.readiness import EAGER_LAUNCH_US
+from neuron_explorer.analysis.render_answer import shown
 from neuron_explorer.analysis.roofline import matrix_rate
 from neuron_explorer.analysis.waste import KINDS
 from neuron_explorer.analysis.wasted import Wasted
@@ -46,6 +47,27 @@ def _wasted(look: Look, kind: str, found: list[Wasted], whole: float) -> Checked
         report="waste",
     )  # fmt: skip
     return Checked(rule, share, (finding,))
+
+
+def memory(look: Look) -> list[Checked]:
+    """Lines whose allocations outlive their steps, more with every step."""
+    rule = RULES["leak"]
+    if look.leaks is None:
+        return [Checked(rule, None, why="recorded without memory=True" if look.waste is not None else _NOT_NOW)]
+    if look.leaks.reason and not look.leaks.rows:
+        return [Checked(rule, None, why=look.leaks.reason)]
+    found = look.leaks.rows
+    if not found:
+        return [Checked(rule, 0.0)]
+    top = found[0]
+    finding = Finding(
+        rule.key, "cost", f"Memory grows by {shown(top.per_step, 'B')} a step",
+        f"{shown(top.share.bytes, 'B')} allocated at the line by {q.plural(top.steps, 'step')} are still there at the "
+        f"end; {q.plural(len(found), 'line')} in all.",
+        action="Keep numbers instead of tensors with a graph: loss.item() or loss.detach() in lists and running sums.",
+        weight=0.5, file=top.share.file, line=top.share.line, report="memory",
+    )  # fmt: skip
+    return [Checked(rule, float(len(found)), (finding,))]
 
 
 def hardware(look: Look) -> list[Checked]:

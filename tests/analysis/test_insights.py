@@ -124,3 +124,10 @@ def test_every_finding_has_evidence_and_leads_to_rows_of_the_trace(sample):
         assert finding.title and finding.evidence
         assert not finding.file or finding.file in files
         json.dumps(dataclasses.asdict(finding))
+
+
+def test_a_sample_that_leaks_is_told_so_at_its_line():
+    (sample,) = [path for path in SAMPLES if path.stem == "memory_training"]
+    with load(sample) as trace:
+        finding = next(f for f in insights(trace).found if f.key == "leak")
+    assert finding.file.endswith(".py") and finding.line > 0 and "a step" in finding.title
