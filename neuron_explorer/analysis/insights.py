@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.alert import Alerts
 from neuron_explorer.analysis.alerts import alerts
-from neuron_explorer.analysis.answer import UNITS, Answer, Ask, Column, Question, TableKind, fill, place, unless_observed
+from neuron_explorer.analysis.answer import (
+    UNITS,
+    Answer,
+    Ask,
+    Column,
+    Question,
+    TableKind,
+    fill,
+    place,
+    unless_observed,
+)
 from neuron_explorer.analysis.bottlenecks import Table, by_line
 from neuron_explorer.analysis.breakdown import TimeBreakdown
 from neuron_explorer.analysis.breakdown import breakdown as time_parts
