@@ -182,20 +182,22 @@ class _Reading:
         rows = np.flatnonzero(self._chosen(texts, numbers))
         if not len(rows):
             return
+        joined = joined_keys([*(texts[name][0] for name in _TEXT), numbers["line"]], table.num_rows)
         if len(rows) < table.num_rows:
-            numbers = {name: values[rows] for name, values in numbers.items()}
-            texts = {name: (codes[rows], of) for name, (codes, of) in texts.items()}
-        keys = [*(texts[name][0] for name in _TEXT), numbers["line"]]
-        encoded = integers(joined_keys(keys, len(rows)), "int64").dictionary_encode()
+            joined, numbers = joined[rows], {name: values[rows] for name, values in numbers.items()}
+        encoded = integers(joined, "int64").dictionary_encode()
         own, number = values_of(encoded.indices), len(encoded.dictionary)
         first = np.empty(number, np.int64)
         first[own[::-1]] = np.arange(len(rows) - 1, -1, -1)
-        described = [[(*of, None)[code] for code in codes[first].tolist()] for codes, of in (texts[n] for n in _TEXT)]
+        described = [
+            [of[code] if code >= 0 else None for code in codes[rows[first]].tolist()]
+            for codes, of in (texts[name] for name in _TEXT)
+        ]
         group = np.array([
             self._number(key) for key in zip(*described, numbers["line"][first].tolist(), strict=True)
         ], np.int32)[own]  # fmt: skip
         periods, of = texts["period"]
-        numbers["steady"] = np.array([*(text == "steady" for text in of), False])[periods]
+        numbers["steady"] = np.array([*(text == "steady" for text in of), False])[periods[rows]]
         numbers["group"] = group
         numbers["duration"] = np.maximum(numbers["duration"], 0)
         del numbers["lane"], numbers["line"]

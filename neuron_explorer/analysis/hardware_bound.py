@@ -147,9 +147,9 @@ def hardware_bound(
         raise ValueError(f"the chip must be one of {', '.join(CHIPS)}, not {chip!r}")
     sel = selection or select(trace, period)
     calls = load_calls(trace, sel)
-    work = work_of(calls, sel, trace.metadata)
     costs = costs_of(calls)
     first = counting(calls, costs, trace.metadata)
+    work = work_of(calls, sel, trace.metadata, counted=(costs, first))
     device = _device_time(trace, sel, calls, first)
     known = CHIPS[chip]
     cores = int(known.cores_per_device.value)

@@ -87,19 +87,19 @@ def step_work(trace: Trace, period: str | Filter = "auto", *, selection: Selecti
 
 
 def work_of(
-    calls: Calls, selection: Selection, metadata: Mapping[str, Any], within: np.ndarray | None = None
-) -> Work:
+    calls: Calls, selection: Selection, metadata: Mapping[str, Any], within: np.ndarray | None = None,
+    counted: tuple[list[Cost | None], np.ndarray] | None = None,
+) -> Work:  # fmt: skip
     """The same from calls that were loaded before; ``within``: the events of the selection, None for all of them.
+    ``counted``: what ``costs_of`` and ``counting`` say of them, where that is known.
 
     What the host computes, and copies between it and the device, are left out.
     """
-    costs = costs_of(calls)
-    first = counting(calls, costs, metadata)
+    costs, first = counted or (costs := costs_of(calls), counting(calls, costs, metadata))
     if within is not None:
-        first &= within
+        first = first & within
     number = np.bincount(calls.group[first], minlength=len(calls.groups))
-    duration = np.zeros(len(calls.groups), np.float64)
-    np.add.at(duration, calls.group[first], calls.duration[first])
+    duration = np.bincount(calls.group[first], calls.duration[first], len(calls.groups))
     return _sums(calls, costs, number, duration, selection)
 
 
@@ -115,11 +115,14 @@ def counting(calls: Calls, costs: list[Cost | None], metadata: Mapping[str, Any]
     operator &= ~(across | calls.encloses(across))
     # What has a kernel of its own speaks; composites speak only when nothing inside them does.
     speaks = operator & calls.where([_speaks(g, c) for g, c in zip(calls.groups, costs, strict=True)])
-    first = speaks & ~calls.covered(speaks)
-    silent = operator & ~speaks & ~calls.covered(speaks) & calls.where([_may_speak(g) for g in calls.groups])
-    first |= silent & ~calls.encloses(first | silent)
+    free = ~calls.covered(speaks)
+    first = speaks & free
+    silent = operator & ~speaks & free & calls.where([_may_speak(g) for g in calls.groups])
+    if silent.any():
+        first |= silent & ~calls.encloses(first | silent)
     launches = calls.where([g.kind == "launch" for g in calls.groups])
-    first |= launches & ~calls.encloses(first)
+    if launches.any():
+        first |= launches & ~calls.encloses(first)
     # Last, so that what the host computes still answers for the composites around it.
     return first & on_device(calls, metadata)
 
