@@ -48,9 +48,12 @@ class Details:
         if kind in (_COPY, _COLLECTIVE):
             facts = self._copy(name) if kind == _COPY else collective_facts(self._arguments(rest))
             members += [f'"{k}":{json.dumps(v)}' for k, v in facts.items() if f'"{k}":' not in given]
-        for key, value in (("bytes", size), ("address", address), ("allocated", allocated), ("reserved", reserved)):
-            if value != MISSING:
-                members.append(f'"{key}":{value}')
+        if size != MISSING:
+            members.append(f'"bytes":{size}')
+        if kind == _MEMORY:
+            for key, value in (("address", address), ("allocated", allocated), ("reserved", reserved)):
+                if value != MISSING:
+                    members.append(f'"{key}":{value}')
         if category:
             said = self._categories.get(category)
             if said is None:

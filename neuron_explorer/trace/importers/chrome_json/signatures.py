@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any, Final
 
 from .texts import Texts
@@ -75,8 +76,11 @@ class Signatures:
 
 
 def _value(text: Any) -> Any:
-    if not isinstance(text, str):
-        return text
+    return _of_text(text) if isinstance(text, str) else text
+
+
+@lru_cache(4096)
+def _of_text(text: str) -> Any:
     if text == "":
         return None
     if text in ("True", "False"):

@@ -74,6 +74,8 @@ def content(raw: bytes) -> str:
 def members(raw: bytes) -> str:
     """Valid JSON: control characters escaped, escapes that are none doubled, lone surrogates replaced."""
     text = raw.decode("utf-8", "replace")
+    if "\\" not in text and text.isprintable():  # nearly all, and quickly said
+        return text
     if _CONTROL.search(text):
         text = _CONTROL.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
     if "\\" in text:
