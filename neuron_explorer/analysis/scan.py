@@ -71,6 +71,11 @@ def known_kinds(trace: Trace) -> frozenset[str] | None:
     return None if found is None else frozenset(found.cells.texts["kind"][1])
 
 
+def operator_names(trace: Trace) -> frozenset[str]:
+    """Names of the trace's operators, and maybe of other events: what is not among them did not run."""
+    return frozenset(main_scan(trace).cells.texts["name"][1])
+
+
 def known_steps(trace: Trace) -> Marks | None:
     """The rows of steps where a pass found them already, else None."""
     found = known(trace, ("scan", None))

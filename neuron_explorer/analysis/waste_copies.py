@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from neuron_explorer.analysis.flops import cost_of
+from neuron_explorer.analysis.marks import kinds_of
+from neuron_explorer.analysis.scan import operator_names
 from neuron_explorer.analysis.selection import Selection
 from neuron_explorer.analysis.waste_inputs import cast_of, storages
 from neuron_explorer.analysis.wasted import Wasted, wasted
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 _LAYOUT: Final = ("aten::contiguous", "aten::reshape", "aten::flatten.using_ints", "aten::_reshape_copy")
 _CAST: Final = "aten::_to_copy"
+_CLONE: Final = "aten::clone"
 _WHAT: Final = (
     "name, file, CASE WHEN file IS NULL THEN -1 ELSE line END AS line, function, duration, id, step, start"
 )
@@ -25,12 +28,14 @@ def copies(trace: Trace, selection: Selection) -> list[Wasted]:
 
 
 def _layout(trace: Trace, selection: Selection) -> list[Wasted]:
+    if not (known := operator_names(trace)).intersection(_LAYOUT) or _CLONE not in known:
+        return []
     names = ", ".join(f"'{name}'" for name in _LAYOUT)
     rows = trace.sql_arrow(
         "SELECT outer_.name AS name, outer_.file AS file, outer_.line AS line, min(outer_.function) AS function, "
         "inner_.shapes AS shapes, inner_.dtypes AS dtypes, inner_.arguments AS arguments, count(*) AS n, "
         "CAST(sum(inner_.duration) AS BIGINT) AS ns, min(inner_.id) AS example "
-        f"FROM (SELECT * FROM events WHERE {selection.where} AND kind = 'op' AND name = 'aten::clone' "
+        f"FROM (SELECT * FROM events WHERE {selection.where} AND kind = 'op' AND name = '{_CLONE}' "
         f"AND duration >= 0) AS inner_ JOIN (SELECT * FROM events WHERE {selection.where} AND kind = 'op' "
         f"AND name IN ({names})) AS outer_ ON inner_.parent = outer_.id GROUP BY 1, 2, 3, 5, 6, 7"
     ).to_pylist()
@@ -52,6 +57,8 @@ def _by_line(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _round_trips(trace: Trace, selection: Selection) -> list[Wasted]:
     """Casts there and back. The inner ``copy_`` names the result's storage where tensors were recorded."""
+    if _CAST not in operator_names(trace):
+        return []
     rows = trace.sql_arrow(
         f"SELECT {_WHAT}, parent, shapes, dtypes, detail FROM events WHERE {selection.where} AND step >= 0 "
         f"AND kind IN ('op', 'copy') AND duration >= 0 AND (name = '{_CAST}' OR (name = 'aten::copy_' AND parent IN "
@@ -92,6 +99,8 @@ def _round_trips(trace: Trace, selection: Selection) -> list[Wasted]:
 
 
 def _ping_pong(trace: Trace, selection: Selection) -> list[Wasted]:
+    if "copy" not in kinds_of(trace):
+        return []
     rows = trace.sql_arrow(
         f"SELECT {_WHAT}, shapes, json_extract_string(detail, '$.direction') AS direction, "
         "TRY_CAST(json_extract_string(detail, '$.bytes') AS BIGINT) AS bytes "
