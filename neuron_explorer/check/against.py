@@ -9,34 +9,51 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from neuron_explorer.check.program import Program, RunError, last_line, record
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.trace.sniff import printable
 
 ORDER: Final = ("before", "after", "after", "before")
 """Sides take turns in this order again and again, so that a drift of the machine falls on both."""
-LONGEST_S: Final = 24 * 3600
-
-
-class RunError(NeuronExplorerError):
-    """A program or a checkout that failed: which, how, and what it said last."""
-
-    exit_code = 4
+_ELSEWHERE: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
 
 
 class SameSourceError(NeuronExplorerError):
     """Both sides ran the same code: there is nothing to compare."""
 
     exit_code = 3
+
+
+@dataclass(frozen=True)
+class Side:
+    """Where one side runs. ``root``: its checkout; ``folder``: the working directory in it; ``own``: the user's
+    checkout, from which nothing may be imported on the other side.
+    """
+
+    root: Path
+    folder: Path
+    own: Path
+
+    def import_path(self) -> list[str]:
+        """Folders that come first on the import path: those of this side, never those of the other."""
+        given = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+        mapped = [str(self._here(Path(p))) for p in given]
+        source = self.root / "src"
+        return [str(self.folder), *mapped, str(self.root), *([str(source)] if source.is_dir() else [])]
+
+    def _here(self, path: Path) -> Path:
+        inside = path.absolute()
+        with contextlib.suppress(ValueError):
+            return self.root / inside.relative_to(self.own)
+        return path
 
 
 @dataclass(frozen=True)
@@ -48,26 +65,23 @@ class Recorded:
 
 
 def git(root: Path, *arguments: str) -> str:
-    """Output of a git command. Raises ``RunError``."""
+    """Output of a git command; no hook of the repository runs. Raises ``RunError``."""
+    known = {key: value for key, value in os.environ.items() if key not in _ELSEWHERE}
+    command = ["git", "-C", str(root), "-c", f"core.hooksPath={os.devnull}", *arguments]
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, env=known)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RunError(f"git could not be run: {error}.") from None
     if done.returncode:
-        raise RunError(f"git {arguments[0]} failed: {_last(done.stderr)}.")
+        raise RunError(f"git {arguments[0]} failed: {last_line(done.stderr)}.")
     return done.stdout.strip()
 
 
-def _last(text: str) -> str:
-    lines = [line for line in text.strip().splitlines() if line.strip()]
-    return printable(lines[-1])[:300].rstrip(".") if lines else "it said nothing"
-
-
 @contextlib.contextmanager
-def worktree(revision: str, start: Path) -> Iterator[Path]:
-    """The revision checked out beside nothing of the user's; the same folder inside it as ``start``.
+def both_sides(revision: str, start: Path) -> Iterator[tuple[Side, Side]]:
+    """The revision in a temporary worktree, and the user's checkout as it is; both at the folder ``start``.
 
-    Raises ``RunError`` where ``start`` is in no repository or the revision is unknown.
+    Raises ``RunError`` where ``start`` is in no repository, or the revision or the folder is unknown.
     """
     root = Path(git(start, "rev-parse", "--show-toplevel"))
     if revision.startswith("-"):
@@ -76,85 +90,53 @@ def worktree(revision: str, start: Path) -> Iterator[Path]:
         commit = git(start, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     except RunError:
         raise RunError(f"git knows no revision {printable(revision)} here.") from None
+    here = Path(os.path.relpath(start.resolve(), root.resolve()))
     folder = Path(tempfile.mkdtemp(prefix="neuron-explorer-"))
     tree = folder / root.name
     try:
         git(root, "worktree", "add", "--detach", "--quiet", str(tree), commit)
-        try:
-            yield tree / os.path.relpath(start.resolve(), root)
-        finally:
-            with contextlib.suppress(RunError):
-                git(root, "worktree", "remove", "--force", str(tree))
+        if not (tree / here).is_dir():
+            raise RunError(f"revision {printable(revision)} has no folder {printable(here)}.")
+        yield Side(tree, tree / here, root), Side(root, start, root)
     finally:
+        with contextlib.suppress(RunError):
+            git(root, "worktree", "remove", "--force", str(tree))
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(RunError):
             git(root, "worktree", "prune")
 
 
 def record_in_turn(
-    command: str, before: Path, after: Path, folder: Path, runs: int, *,
+    program: Program, before: Side, after: Side, folder: Path, runs: int, *,
     tell: Callable[[str], None] = lambda text: None, options: Sequence[str] = (),
 ) -> Recorded:  # fmt: skip
-    """Record ``command`` ``runs`` times on each side, in turn. ``before`` and ``after``: working directories.
+    """Record ``program`` ``runs`` times on each side, in turn.
 
-    Raises ``RunError`` where a run fails.
+    Raises ``RunError`` where a run fails, and ``SameSourceError`` once both have run and ran the same.
     """
-    words = shlex.split(command)
-    if not words:
-        raise RunError("the command to run is empty.")
     made: dict[str, list[Path]] = {"before": [], "after": []}
-    where = {"before": before, "after": after}
+    sides = {"before": before, "after": after}
     turn = 0
-    while min(len(made["before"]), len(made["after"])) < runs:
+    while min(map(len, made.values())) < runs:
         side = ORDER[turn % len(ORDER)]
         turn += 1
         if len(made[side]) >= runs:
             continue
         output = folder / f"{side}-{len(made[side]) + 1:03}.parquet"
         tell(f"{side} {len(made[side]) + 1} of {runs}")
-        _record(words, where[side], output, options)
+        record(program, sides[side].folder, sides[side].import_path(), output, options)
         made[side].append(output)
+        if sum(map(len, made.values())) == 2:
+            refuse_same_source(made["before"][0], made["after"][0])
     return Recorded(tuple(made["before"]), tuple(made["after"]))
 
 
-def _record(words: Sequence[str], folder: Path, output: Path, options: Sequence[str]) -> None:
-    script = list(words)
-    # `python train.py` is recorded by the interpreter that it names; anything else is a script.
-    interpreter = script.pop(0) if Path(script[0]).name.startswith("python") else sys.executable
-    if not script:
-        raise RunError("the command must be a script: --run 'python train.py'.")
-    command = [_interpreter(interpreter), "-m", "neuron_explorer", "record", *options, "-o", str(output), *script]
-    try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=LONGEST_S,
-            env=environment(folder),
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise RunError(f"{printable(shlex.join(words))} could not be run: {error}.") from None
-    if done.returncode or not output.exists():
-        raise RunError(
-            f"{printable(shlex.join(words))} failed in {printable(folder)} (exit code {done.returncode}): "
-            f"{_last(done.stderr)}."
-        )
-
-
-def _interpreter(name: str) -> str:
-    return sys.executable if name in ("python", "python3") else name
-
-
-def environment(folder: Path) -> Mapping[str, str]:
-    """The environment of a run: its folder comes first on the import path, and this package stays the one that asks."""
-    own = str(Path(__file__).resolve().parents[2])
-    paths = [str(folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep), own]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(p for p in paths if p))}
-
-
-def refuse_same_source(recorded: Recorded) -> None:
-    """Raise ``SameSourceError`` where the first runs of both sides carry the same sources."""
+def refuse_same_source(before: Path, after: Path) -> None:
+    """Raise ``SameSourceError`` where both recordings carry the same sources."""
     from neuron_explorer.trace.store import load
 
     texts = []
-    for path in (recorded.before[0], recorded.after[0]):
+    for path in (before, after):
         with load(path) as trace:
             rows = trace.sql("SELECT file, text FROM sources ORDER BY file").itertuples(index=False)
             texts.append({(row.file, row.text) for row in rows})

@@ -9,11 +9,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from neuron_explorer.check.against import record_in_turn, refuse_same_source, worktree
+from neuron_explorer.check.against import both_sides, record_in_turn
 from neuron_explorer.check.attributed import attributed_share
 from neuron_explorer.check.baseline import NoBaselineError, baseline_of, baseline_text
 from neuron_explorer.check.config import load_config
+from neuron_explorer.check.counts import Counts
 from neuron_explorer.check.files import counts_of_files, joined, read_baseline, write_text
+from neuron_explorer.check.program import cleaned_up_when_terminated, program_of, record
 from neuron_explorer.check.render import (
     github_annotations,
     render_json,
@@ -61,10 +63,13 @@ def run_against(
     from neuron_explorer.comparing.sides import runs_of
 
     settings = load_config(config)
-    here = Path.cwd()
-    with tempfile.TemporaryDirectory(prefix="neuron-explorer-") as folder, worktree(revision, here) as there:
-        made = record_in_turn(command, there, here, Path(folder), runs, tell=_tell, options=options)
-        refuse_same_source(made)
+    program = program_of(command)
+    with (
+        cleaned_up_when_terminated(),
+        tempfile.TemporaryDirectory(prefix="neuron-explorer-") as folder,
+        both_sides(revision, Path.cwd()) as (there, here),
+    ):
+        made = record_in_turn(program, there, here, Path(folder), runs, tell=_tell, options=options)
         before, after = counts_of_files(made.before), counts_of_files(made.after)
         compared = comparison(runs_of(made.before), runs_of(made.after), interleaved=True)
         attributed = attributed_share(made.after)
@@ -78,6 +83,18 @@ def run_against(
     print(_RENDER[form](result), end="")
     _write(result, junit, markdown)
     return result.exit_code
+
+
+def run_baseline(command: str, runs: int, *, options: Sequence[str] = ()) -> list[Counts]:
+    """Record a program several times, for its baseline. Raises ``RunError``."""
+    program = program_of(command)
+    with cleaned_up_when_terminated(), tempfile.TemporaryDirectory(prefix="neuron-explorer-") as folder:
+        files = [Path(folder) / f"run-{i:03}.parquet" for i in range(1, runs + 1)]
+        for i, file in enumerate(files, 1):
+            _tell(f"{i} of {runs}")
+            record(program, Path.cwd(), [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p], file,
+                   options)  # fmt: skip
+        return counts_of_files(files)
 
 
 def _tell(text: str) -> None:

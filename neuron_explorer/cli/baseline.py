@@ -9,16 +9,25 @@ import typer
 
 
 def baseline(
-    traces: Annotated[list[Path], typer.Argument(help="Recordings of one program, two or more.", show_default=False)],
+    traces: Annotated[
+        list[Path] | None, typer.Argument(help="Recordings of one program, two or more.", show_default=False)
+    ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The baseline to write.")] = Path(
         "neuron-explorer.baseline"
     ),
+    run: Annotated[
+        str, typer.Option("--run", help="Record this program instead of reading traces.", show_default=False)
+    ] = "",
+    runs: Annotated[int, typer.Option("--runs", min=1, max=200, help="How often --run records it.")] = 2,
 ) -> None:
     """Write what a program does in a step (operators, launches, recompiles, copies) for `check` to compare with."""
     from neuron_explorer.check.baseline import baseline_of, baseline_text
+    from neuron_explorer.check.command import run_baseline
     from neuron_explorer.check.files import counts_of_files, write_text
 
-    counts = counts_of_files(traces)
+    if bool(run) == bool(traces):
+        raise typer.BadParameter("give traces, or --run.", param_hint="TRACES")
+    counts = run_baseline(run, runs) if run else counts_of_files(traces or [])
     made = baseline_of(counts)
     write_text(output, baseline_text(made))
     keys = sum(len(section.counts) for section in made.sections.values())

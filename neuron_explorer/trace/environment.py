@@ -30,6 +30,7 @@ def facts(user_code: Sequence[str] | None) -> dict[str, Any]:
         "device": device_facts(),
         "machine": machine_facts(),
         "cwd": os.getcwd(),
+        "project": project_root(os.getcwd()),
         "user_code": user_code_rules(user_code),
         "script": script_name(),
     }
@@ -172,3 +173,14 @@ def _cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+def project_root(folder: str) -> str:
+    """The nearest folder at or above ``folder`` that is a checkout of git; "" where there is none."""
+    here = os.path.abspath(folder)
+    while not os.path.exists(os.path.join(here, ".git")):
+        above = os.path.dirname(here)
+        if above == here:
+            return ""
+        here = above
+    return here

@@ -56,6 +56,8 @@ class PathRules:
         self._absolute = isinstance(settings, Mapping) and settings.get("paths") == "absolute"
         cwd = session.get("cwd")
         self._cwd = cwd if isinstance(cwd, str) and os.path.isabs(cwd) else ""
+        project = session.get("project")
+        self._project = project if isinstance(project, str) and os.path.isabs(project) else ""
         rules = session.get("user_code")
         rules = rules if isinstance(rules, Mapping) else {}
         include = rules.get("include")
@@ -137,6 +139,9 @@ class PathRules:
         if generated:  # its directory is named after the user
             return f"torchinductor/{generated[1]}"
         if self._cwd and _under(path, [self._cwd]):
+            return os.path.relpath(path, self._cwd)
+        if self._project and _under(path, [self._project]) and _under(self._cwd, [self._project]):
+            # Beside the folder in which the program ran: the name must not tell where the checkout lies.
             return os.path.relpath(path, self._cwd)
         for directory in self._include or ():
             if _under(path, [directory]):

@@ -90,7 +90,7 @@ VARIANTS: dict[str, list[tuple[str, str]]] = {
     "renamed": [("torch.relu(", "torch.sigmoid(")],
     "seldom": [(IN_STEP, "step % 3 or loss.item()")],
     "graph break": [("    return y * 2\n", "    torch._dynamo.graph_break()\n    return y * 2\n")],
-    "moved": [("import random\n", ELSEWHERE), ("def maker():\n", "def another():\n    pass\n\n\ndef maker():  # moved\n")],
+    "moved": [("import random\n", ELSEWHERE), ("def maker():\n", "def other():\n    pass\n\n\ndef maker():  # as\n")],
     "lengths": [(IN_STEP, "model(batch[: random.randint(1, 6)])")],
     "depth": [(IN_STEP, "random.random() < 0.5 and model(batch)")],
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -16,6 +17,7 @@ from neuron_explorer.check.time_verdict import (
     detectable,
     holm,
     interval,
+    left_out,
     mann_whitney,
     spread,
 )
@@ -39,6 +41,37 @@ def test_ties_use_the_normal_approximation_and_equal_samples_are_equal():
     assert mann_whitney(np.ones(8), np.ones(8)) == 1.0
     tied = mann_whitney(np.array([1.0, 1, 2, 2, 3]), np.array([2.0, 3, 3, 4, 4]))
     assert 0.05 < tied < 0.2
+
+
+@pytest.mark.parametrize(("n", "m", "k", "j"), [(4, 4, 1, 1), (5, 3, 2, 0), (4, 5, 0, 1), (5, 5, 1, 1)])
+def test_what_is_left_out_is_left_out_of_every_arrangement(n, m, k, j):
+    """Against counting them all: every choice of places for the first sample among n + m."""
+    def u(first):
+        second = [i for i in range(n + m) if i not in first]
+        return sum(a < b for a in first[: n - k] for b in second[: m - j])
+
+    every = [u(first) for first in itertools.combinations(range(n + m), n)]
+    for first in itertools.islice(itertools.combinations(range(n + m), n), 0, None, 7):
+        second = [i for i in range(n + m) if i not in first]
+        mine = u(first)
+        tail = min(sum(v <= mine for v in every), sum(v >= mine for v in every)) / len(every)
+        p = mann_whitney(np.array(first, float), np.array(second, float), k, j)
+        assert p == pytest.approx(min(1.0, 2 * tail))
+
+
+def test_bursts_on_a_few_runs_do_not_hide_a_change():
+    before, after = np.array(runs()), np.array(runs(1.2, seed=1))
+    before[[2, 7]] *= 1.6
+    assert step(before.tolist(), after.tolist()).verdict == "regression"
+    after_only = np.array(runs(seed=1))
+    after_only[[1, 2]] *= 1.6
+    assert step(runs(), after_only.tolist()).verdict != "regression"
+    assert left_out(9) == 0 and left_out(10) == 2 and left_out(21) == 0
+
+
+def test_a_weight_gives_its_part_of_the_error():
+    assert holm([0.01, 0.01, 0.01], [2, 1, 1]) == pytest.approx([0.02, 0.02, 0.02])
+    assert holm([0.01], [3]) == pytest.approx([0.01])
 
 
 def test_holms_correction_multiplies_the_smallest_most_and_keeps_the_order():
