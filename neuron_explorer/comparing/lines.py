@@ -29,11 +29,16 @@ def pair_lines(before: Run, after: Run) -> tuple[LinePair, ...]:
             pairs.append(LinePair(one, one, "same"))
             del left[one], right[one]
     by_place: dict[Place, Line] = {}
+    by_number: dict[Line, Line] = {}
     for line, place in after.places.items():
         by_place.setdefault(place, line)
+        by_number.setdefault((portable(line[0]), *line[1:]), line)
     for line in list(left):
         place = before.places.get(line)
-        other = by_place.get(place) if place is not None and place.text else None
+        if place is not None and place.text:
+            other = by_place.get(place)
+        else:  # without a source the number is all there is
+            other = by_number.get((portable(line[0]), *line[1:]))
         if other is not None and other in right:
             pairs.append(LinePair(line, other, "same"))
             del left[line], right[other]

@@ -63,6 +63,14 @@ def test_lines_are_matched_through_edits_and_what_has_no_partner_is_summed():
     assert found.unmatched_ns == (0.0, 30.0)
 
 
+def test_without_sources_lines_of_one_number_are_one_line():
+    def bare(make):
+        return run_of(memory_trace([e for i in range(1, 7) for e in make(1000 * i)], STEPS))
+
+    one, two = bare(usual), bare(slower)
+    assert {row.how for row in comparison([one], [two]).lines} == {"same"}
+
+
 def test_runs_that_repeat_get_a_verdict():
     one = [run(lambda s, k=k: [op(s + 10, 100_000 + 100 * k)], steps=_long()) for k in range(8)]
     two = [run(lambda s, k=k: [op(s + 10, 150_000 + 100 * k)], steps=_long(1.4)) for k in range(8)]
