@@ -205,7 +205,7 @@ def _lane(
     del spent
     sums["tiny"] = int(length[tiny].sum())
     key = np.zeros(len(long), np.uint64)
-    for code in np.unique(cause).tolist():
+    for code in np.flatnonzero(np.bincount(cause, minlength=1)).tolist():
         mine = np.flatnonzero(cause == code)
         key[mine] = host.places(_NAMES[code], Intervals(long.start[mine], long.stop[mine]), said)
     order = np.lexsort((long.start, long.start - long.stop))[:MOST_GAPS]
@@ -272,7 +272,7 @@ def _by_place(
 ) -> dict[tuple[str, str], tuple[int, int]]:
     found: dict[tuple[str, str], tuple[int, int]] = {}
     length = gaps.stop - gaps.start
-    for code in np.unique(cause).tolist():
+    for code in np.flatnonzero(np.bincount(cause, minlength=1)).tolist():
         mine = np.flatnonzero(cause == code)
         lines, inverse = np.unique(key[mine], return_inverse=True)
         order = np.argsort(inverse.ravel(), kind="stable")

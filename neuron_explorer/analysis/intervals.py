@@ -85,7 +85,7 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
         return NONE
     # Each start inside the other set begins a common piece; a start of both counts once.
     from_a, from_b = a.start[inside(b, a.start)], b.start[inside(a, b.start)]
-    start = np.unique(np.concatenate([from_a, from_b]))
+    start = _ascending(np.concatenate([from_a, from_b]))
     if not len(start):
         return NONE
     stop = np.minimum(
@@ -98,8 +98,8 @@ def cut(of: Intervals, borders: np.ndarray) -> Intervals:
     """The same moments with each interval cut at the borders inside it; the pieces touch."""
     if not len(of) or not len(borders):
         return of
-    borders = np.unique(borders)
-    start = np.unique(np.concatenate([of.start, borders[inside(of, borders)]]))
+    borders = _ascending(borders)
+    start = _ascending(np.concatenate([of.start, borders[inside(of, borders)]]))
     stop = of.stop[np.searchsorted(of.start, start, "right") - 1]
     following = np.append(borders, FAR)[np.searchsorted(borders, start, "right")]
     return Intervals(start, np.minimum(stop, following))
@@ -130,3 +130,14 @@ def inside(of: Intervals, time: np.ndarray) -> np.ndarray:
 def stops(start: np.ndarray, duration: np.ndarray) -> np.ndarray:
     """Start plus duration without overflow; the start itself where the end was not seen."""
     return start + np.minimum(np.maximum(duration, 0), FAR - np.minimum(start, FAR))
+
+
+def _ascending(values: np.ndarray) -> np.ndarray:
+    """The distinct values, ascending. They are sorted already, or a few sorted pieces: numpy's `unique` would hash."""
+    ordered = np.sort(values, kind="stable")
+    if len(ordered) < 2:
+        return ordered
+    first = np.empty(len(ordered), bool)
+    first[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
