@@ -211,10 +211,32 @@ class _Sum:
     waiting: bool
     ns: int
     events: int
+    cell: int
 
 
-def _main_thread(trace: Trace, sel: Selection) -> list[_Sum]:
-    """Self time of the main thread in the steps, whatever the filters of phase and device leave out."""
+def parts_by_line(trace: Trace, selection: Selection) -> dict[tuple[str, str, int, str], int]:
+    """ns of the main thread's operators by (part of ``time_by_phase``, file, line, function).
+
+    An empty file and line -1 for what has no line. Operators of a loader without workers are ``data_wait``.
+    """
+    found: dict[tuple[str, str, int, str], int] = {}
+    cells = main_scan(trace, steps_between(selection)).cells
+    for row in _main_thread(trace, selection, ("file", "line", "function")):
+        if row.kind not in WORK_KINDS or not row.ns:
+            continue
+        file, function = cells.text("file", row.cell) or "", cells.text("function", row.cell) or ""
+        line = int(cells.numbers["line"][row.cell]) if file else -1
+        part = "data_wait" if row.waiting else _key(row.kind, row.phase)
+        key = (part, file, line, function if file else "")
+        found[key] = found.get(key, 0) + row.ns
+    return found
+
+
+def _main_thread(trace: Trace, sel: Selection, more: tuple[str, ...] = ()) -> list[_Sum]:
+    """Self time of the main thread in the steps, whatever the filters of phase and device leave out.
+
+    ``more``: further columns whose values are kept apart.
+    """
     if sel.main_lane is None:
         return []
     source = main_scan(trace, steps_between(sel)).cells
@@ -226,6 +248,7 @@ def _main_thread(trace: Trace, sel: Selection) -> list[_Sum]:
     engine = np.array([*(name.startswith(ENGINE_PREFIX) for name in source.texts["name"][1]), False])
     by_engine = engine[source.codes("name")]
     keyed = [source.codes("kind"), source.codes("phase"), source.codes("device"), by_engine, waiting]
+    keyed += [source.numbers[name] if name in source.numbers else source.codes(name) for name in more]
     member = np.flatnonzero(picked)
     group, first = groups([key[member] for key in keyed], len(member))
     ns, number = (sums(group, len(first), values[member]).tolist() for values in (source.self_ns, source.events))
@@ -233,7 +256,7 @@ def _main_thread(trace: Trace, sel: Selection) -> list[_Sum]:
         _Sum(
             source.text("kind", cell) or "",
             "backward" if by_engine[cell] else source.text("phase", cell) or "other",
-            source.text("device", cell) or HOST, bool(waiting[cell]), ns[at], number[at],
+            source.text("device", cell) or HOST, bool(waiting[cell]), ns[at], number[at], cell,
         )
         for at, cell in enumerate(member[first].tolist())
     ]  # fmt: skip

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from neuron_explorer.analysis.bottlenecks import Table, by_line, by_module, by_op, by_op_and_shape
-from neuron_explorer.analysis.phases import PART_LABELS, Breakdown, time_by_phase
+from neuron_explorer.analysis.phases import PART_LABELS, Breakdown, parts_by_line, time_by_phase
 from neuron_explorer.analysis.place import Place, Places
-from neuron_explorer.analysis.selection import ENGINE_CALLS, WORK_KINDS, Selection, kinds_sql, select
+from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.analysis.steps import step_times
 from neuron_explorer.check.counts import Counts, counts_of
 
@@ -99,24 +99,12 @@ def _part_lines(
     trace: Trace, selection: Selection, breakdown: Breakdown, steps: int
 ) -> dict[tuple[str, Line], float]:
     """Self time of the main thread by part and line, a step; parts of operators only."""
-    if selection.main_lane is None:
-        return {}
-    steps_sql = f" AND {selection.steps_sql}" if selection.steps_sql else ""
-    rows = trace.sql_arrow(
-        f"SELECT CASE WHEN kind IN ('copy', 'sync', 'collective', 'fallback') THEN kind WHEN {ENGINE_CALLS} THEN "
-        "'backward' ELSE coalesce(phase, 'other') END AS part, file, line, function, "
-        'CAST(sum("self") FILTER ("self" > 0) AS BIGINT) AS ns '
-        f"FROM events WHERE lane = {int(selection.main_lane)}{steps_sql} AND {kinds_sql(WORK_KINDS)} "
-        f"GROUP BY ALL ORDER BY ns DESC NULLS LAST LIMIT {LIMIT}"
-    ).to_pylist()
-    found: dict[tuple[str, Line], float] = {}
     known = {part.key for part in breakdown.parts}
-    for row in rows:
-        if not row["ns"] or row["part"] not in known:
-            continue
-        line = (row["file"], row["line"], row["function"] or "") if row["file"] else ("", -1, "without a line")
-        key = (row["part"], line)
-        found[key] = found.get(key, 0.0) + row["ns"] / steps
+    found: dict[tuple[str, Line], float] = {}
+    for (part, file, line, function), ns in parts_by_line(trace, selection).items():
+        if part in known:
+            key = (part, (file, line, function) if file else ("", -1, "without a line"))
+            found[key] = found.get(key, 0.0) + ns / steps
     return found
 
 
