@@ -56,7 +56,7 @@ def test_the_small_trace(trace, exported):
     arrows = Counter(e["cat"] for e in events if e["ph"] == "s")
     assert arrows == {"forward to backward": 1, "launch": 1}
     names = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    assert names == {"main thread", "steps", "neuron:0 stream 3"}
+    assert names == {"main thread", "steps", "stream 3"}
 
 
 def test_slices_that_overlap_are_side_by_side(tmp_path, exported):

@@ -126,9 +126,9 @@ class _Events:
             else:
                 head = f'{{"ph":"B",{form.head},{at}'  # it never ended: a begin without an end
             lines.append(f'{head},"args":{{{"".join(members)}}}}}')
-            if end is not None and (place.device >= 0 or (kind == "autograd" and sequence >= 0)):
-                lines += flow(event, "ac2g" if place.device >= 0 else "fwdbwd", end[0], self._places.of(end[1]),
-                               start, place)  # fmt: skip
+            arrow = _arrow(kind, sequence, place) if end is not None else ""
+            if end is not None and arrow:
+                lines += flow(event, arrow, end[0], self._places.of(end[1]), start, place)
         return lines
 
     def _form(self, kind: str, name: str, place: Place, category: Any) -> Said:
@@ -159,10 +159,19 @@ def _member(name: str) -> Any:
     return _MEMBERS[name]
 
 
+def _arrow(kind: str, sequence: int, place: Place) -> str:
+    """The category of the arrow that leads to an event; empty for none."""
+    if place.device >= 0:
+        return "ac2g"
+    if kind == "launch":
+        return "compile"
+    return "fwdbwd" if kind == "autograd" and sequence >= 0 else ""
+
+
 def _memory(form: Said, block: int, device: str | None, detail: dict[str, Any]) -> str:
     """What torch.profiler says of a block. Without an address, the block's number stands for it."""
     if form.name != "[memory]":
-        return ""
+        return f',"Addr":{block}' if block >= 0 else ""
     kind, _, index = (device or "cpu").partition(":")
     members = [f',"Device Type":{_DEVICE_TYPES.get(kind, _PRIVATE)},"Device Id":{index if index.isdecimal() else -1}']
     for name, key, otherwise in (

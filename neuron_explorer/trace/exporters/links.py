@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LINKED", "Ends"]
 
-LINKED: Final = ("autograd", "device", "copy", "sync", "collective", "fallback")
+LINKED: Final = ("autograd", "device", "copy", "sync", "collective", "fallback", "launch", "link")
 """Kinds whose ``correlation`` is the id of an event that comes before them."""
 
 

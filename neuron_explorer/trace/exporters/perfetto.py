@@ -25,6 +25,7 @@ _TEXTS: Final = ("function", "attribution", "module", "phase", "period", "shapes
 _COLUMNS: Final = ("kind", "name", "start", "duration", "self", "id", "lane", "file", "line", "step", "sequence",
                    "correlation", "detail", *_TEXTS)  # fmt: skip
 _INSTANTS: Final = ("graph_break", "warning")
+_ARROWS: Final = {"autograd": "forward to backward", "launch": "compilation to launch"}
 _BLOCKS: Final = ("allocate", "release", "found")
 
 
@@ -94,7 +95,7 @@ class _Writer:
                 lines.append(f'{{"ph":"B",{head},"args":{{{arguments}}}}}')
             end = self._ends.of(target) if target >= 0 and kind in LINKED else None
             if end is not None and (kind != "autograd" or sequence >= 0):
-                category = "forward to backward" if kind == "autograd" else "launch"
+                category = _ARROWS.get(kind, "launch")
                 lines += flow(event, category, end[0], self._places.of(end[1]), start, place)
         self._events.put(lines)
 

@@ -103,6 +103,7 @@ class Places:
             # torch's own traces number a device's process like the device.
             pid = device if device not in self._hosts else _DEVICES + device
             process_name = entry["device"] or "device"
+            name = name.removeprefix(f"{process_name} ")
             tid = stream if 0 <= stream < _MOST else _MADE_UP + entry["lane"]
         elif kind == "thread":
             tid = entry["os_thread"] if 0 < entry["os_thread"] < _MOST else max(entry["thread"], 0) + 1
