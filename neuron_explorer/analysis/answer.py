@@ -187,7 +187,9 @@ def unless_observed(trace: Trace, capability: str, what: str, how: str = "") -> 
 
 
 def quarantined(trace: Trace) -> int:
-    """Rows whose times are impossible: counted when the trace was made, never used."""
+    """Rows whose times are impossible, never used: those that were counted when the trace was made, and those that
+    it holds all the same.
+    """
     counts = trace.metadata.get("counts")
     number = counts.get("quarantined") if isinstance(counts, dict) else 0
-    return number if isinstance(number, int) and number > 0 else 0
+    return (number if isinstance(number, int) and number > 0 else 0) + trace.set_aside().rows

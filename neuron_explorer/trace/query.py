@@ -28,7 +28,9 @@ _SQL_TYPES: Final = {
 }
 
 
-def connect(path: Path, columns: Mapping[str, bool]) -> duckdb.DuckDBPyConnection:
+def connect(
+    path: Path, columns: Mapping[str, bool], largest: Mapping[str, int] | None = None
+) -> duckdb.DuckDBPyConnection:
     """A locked connection with the views events, frames and sources over ``path``.
 
     ``columns`` names the columns that the file has and tells which of them may hold nulls that
@@ -39,7 +41,7 @@ def connect(path: Path, columns: Mapping[str, bool]) -> duckdb.DuckDBPyConnectio
 
     connection = duckdb.connect(":memory:", config=configuration(MEMORY_LIMIT, min(4, os.cpu_count() or 1)))
     try:
-        for statement in setup_statements(path, columns):
+        for statement in setup_statements(path, columns, largest):
             connection.execute(statement)
     except duckdb.Error as error:
         connection.close()
@@ -59,8 +61,13 @@ def configuration(memory: str, threads: int) -> dict[str, str | bool | int | flo
     }
 
 
-def setup_statements(path: Path, columns: Mapping[str, bool]) -> list[str]:
-    """What makes a fresh connection one that sees the trace and nothing else, in this order."""
+def setup_statements(
+    path: Path, columns: Mapping[str, bool], largest: Mapping[str, int] | None = None
+) -> list[str]:
+    """What makes a fresh connection one that sees the trace and nothing else, in this order.
+
+    ``largest``: what columns of events may be at most (``impossible.Limits``); rows beyond are left out.
+    """
     # Names with [, * or ? are patterns to DuckDB: the escaped form is opened, and both forms are checked.
     escaped = _literal(_escape_glob(os.fspath(path)))
     source = f"read_parquet({escaped}, hive_partitioning=false)"
@@ -77,12 +84,13 @@ def setup_statements(path: Path, columns: Mapping[str, bool]) -> list[str]:
     def picked(*names: str) -> str:
         return ", ".join(f'{chosen[n]} AS "{n}"' for n in names)
 
+    possible = "".join(f" AND {chosen[name]} <= {int(most)}" for name, most in (largest or {}).items())
     return [
         f"SET allowed_paths=[{_literal(os.fspath(path))}, {escaped}]",
         "SET python_enable_replacements=false",
         "SET enable_external_access=false",
         # Events have a start, table rows have -1; the column's statistics skip whole row groups.
-        f"CREATE VIEW events AS SELECT {picked(*schema.COLUMN_NAMES)} FROM {rows} WHERE start >= 0",
+        f"CREATE VIEW events AS SELECT {picked(*schema.COLUMN_NAMES)} FROM {rows} WHERE start >= 0{possible}",
         f"CREATE VIEW frames AS SELECT {picked('id', 'parent', 'file', 'line', 'function')} FROM {source} "
         "WHERE start < 0 AND kind = 'frame'",
         f"CREATE VIEW sources AS SELECT {picked('file', 'text')} FROM {source} WHERE start < 0 AND kind = 'source'",

@@ -260,7 +260,10 @@ def _request(trace: Trace, statement: str, limits: Limits) -> dict[str, Any]:
         "listed": _listed(path),
         "config": configuration(f"{limits.memory // _MIB}MiB", limits.threads),
         # Before the last of the statements, which locks the settings.
-        "setup": ["SET errors_as_json=true", *setup_statements(path, trace.nullable_columns())],
+        "setup": [
+            "SET errors_as_json=true",
+            *setup_statements(path, trace.nullable_columns(), trace.set_aside().largest),
+        ],
         "rows": limits.rows,
         "columns": limits.columns,
         "cell": limits.cell,

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from ..errors import BadTraceError
 from . import meta as metadata_module
 from . import query, schema
+from .impossible import Limits, above, limits
 from .sniff import printable, refuse_unless_parquet
 from .top_level import TopLevel, codes_of
 from .write import default_value, integers
@@ -122,7 +123,15 @@ class Trace:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._frame_table: dict[int, tuple[int, Frame]] | None = None
         self._source_table: dict[str, str] | None = None
+        self._limits: Limits | None = None
         self._event_groups, self._table_groups = _split_groups(footer)
+
+    def set_aside(self) -> Limits:
+        """Which times are impossible: rows that hold such are in no view, table or part."""
+        if self._limits is None:  # at worst worked out twice
+            groups = [group for group, _ in self._event_groups]
+            self._limits = limits(self._footer, groups, partial(self._read_group, threads=False))
+        return self._limits
 
     @property
     def events(self) -> pd.DataFrame:
@@ -160,6 +169,7 @@ class Trace:
             "start",
             *(["kind"] if keep is not None else []),
             *(["duration"] if window else []),
+            *self.set_aside().largest,
         ]
         parts: list[pa.Table] = []
         rows = 0
@@ -167,7 +177,7 @@ class Trace:
         for group, low in self._event_groups:
             if window and low is not None and low >= window[1]:
                 break
-            part = _filtered(read(group), keep, window).select(wanted)
+            part = _filtered(read(group), keep, window, self.set_aside().largest).select(wanted)
             parts.append(part if limit is None else part.slice(0, limit - rows))
             rows += parts[-1].num_rows
             if limit is not None and rows >= limit:
@@ -189,7 +199,9 @@ class Trace:
         """As ``sql``, as an Arrow table and without importing pandas."""
         with self._lock:
             if self._connection is None:
-                self._connection = query.connect(self.path.absolute(), self.nullable_columns())
+                self._connection = query.connect(
+                    self.path.absolute(), self.nullable_columns(), self.set_aside().largest
+                )
             connection = self._connection
         return query.select(connection, statement, params)
 
@@ -211,11 +223,12 @@ class Trace:
         names = list(dict.fromkeys(columns))
         in_order = "top_level" in names and "top_level" not in self._columns
         whole = self._reader(names, threads=False)
-        checked = self._reader(dict.fromkeys([*names, "start"]), threads=False)
+        aside = self.set_aside()
+        checked = self._reader(dict.fromkeys([*names, "start", *aside.largest]), threads=False)
         # A row group of events alone need not be looked through for rows of tables.
         readers = tuple(
-            partial(whole, group) if not in_order and low is not None and low >= 0
-            else partial(_events_of, checked, group, names)
+            partial(whole, group) if not in_order and low is not None and low >= 0 and group not in aside.groups
+            else partial(_events_of, checked, group, names, aside.largest)
             for group, low in self._event_groups
         )  # fmt: skip
         return Parts(readers, in_order)
@@ -317,8 +330,8 @@ def _of_kind(table: pa.Table, kind: str) -> pa.Table:
     return table.filter(integers(wanted[codes_of(kinds)], "bool"))
 
 
-def _events_of(read: Callable[[int], pa.Table], group: int, names: list[str]) -> pa.Table:
-    return _filtered(read(group), None, None).select(names)
+def _events_of(read: Callable[[int], pa.Table], group: int, names: list[str], largest: dict[str, int]) -> pa.Table:
+    return _filtered(read(group), None, None, largest).select(names)
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
@@ -348,10 +361,14 @@ def _conform(table: pa.Table, name: str) -> Any:
     return column if column.type == field.type else column.cast(field.type)
 
 
-def _filtered(table: pa.Table, kinds: list[str] | None, window: tuple[int, int] | None) -> pa.Table:
+def _filtered(
+    table: pa.Table, kinds: list[str] | None, window: tuple[int, int] | None, largest: dict[str, int]
+) -> pa.Table:
     import pyarrow.compute as pc
 
     keep = pc.greater_equal(table["start"], 0)
+    if largest:
+        keep = pc.and_(keep, integers(~above(table, largest), "bool"))
     if kinds is not None:
         keep = pc.and_(keep, pc.is_in(table["kind"].cast(pa.string()), pa.array(kinds, pa.string())))
     if window is not None:
