@@ -49,8 +49,7 @@ def run_check(
     _write(result, junit, markdown)
     if proposed is not None:
         write_text(proposed, baseline_text(baseline_of(counts)))
-    if form == "text" and os.environ.get("GITHUB_ACTIONS") == "true":
-        print("\n".join(github_annotations(result)))
+    _annotate(result, form)
     return result.exit_code
 
 
@@ -82,6 +81,7 @@ def run_against(
     )  # fmt: skip
     print(_RENDER[form](result), end="")
     _write(result, junit, markdown)
+    _annotate(result, form)
     return result.exit_code
 
 
@@ -95,6 +95,23 @@ def run_baseline(command: str, runs: int, *, options: Sequence[str] = ()) -> lis
             record(program, Path.cwd(), [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p], file,
                    options)  # fmt: skip
         return counts_of_files(files)
+
+
+def _annotate(result: Result, form: str) -> None:
+    if form == "text" and os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in github_annotations(result, _in_workspace()):
+            print(line)
+
+
+def _in_workspace() -> str:
+    """The working directory relative to the repository that GitHub checked out; "" where it is that, or elsewhere."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    if not workspace:
+        return ""
+    try:
+        return Path.cwd().resolve().relative_to(Path(workspace).resolve()).as_posix().removeprefix(".")
+    except (OSError, ValueError):
+        return ""
 
 
 def _tell(text: str) -> None:

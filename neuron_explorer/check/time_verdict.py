@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 
-ALPHA: Final = 0.01
+ALPHA: Final = 0.008
 """Chance of at least one false verdict among all comparisons of a check: half of it slower, half of it faster."""
 ENOUGH_RUNS: Final = 5
 RELATIVE_FLOOR: Final = 0.05
@@ -32,7 +32,7 @@ RELATIVE_FLOOR: Final = 0.05
 SHARE_FLOOR: Final = 0.01
 """So is what changes less than this share of the step."""
 ABSOLUTE_FLOOR_NS: Final = 20_000
-NOISY: Final = 0.15
+NOISY: Final = 0.13
 """Robust coefficient of variation of a side from which nothing can be said."""
 RESAMPLES: Final = 2_000
 CONFIDENCE: Final = 0.95

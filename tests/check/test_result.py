@@ -121,6 +121,48 @@ def test_annotations_stand_at_lines_are_escaped_and_at_most_ten():
     assert all(line.startswith("::error file=a%2Cb%3Ac.py,line=3,title=") and "\n" not in line for line in lines)
 
 
+HOSTILE_PATHS = ["a b/c d.py", "100%.py", "a\nb.py", "x::error::y.py", "a,b:c.py", "\x1b[31m.py", "a|b`c<d>.py",
+                 "é/ü.py"]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", HOSTILE_PATHS)
+def test_a_path_of_any_kind_breaks_no_output(path):
+    key = (path, "f", "x = 1", "0")
+    after = Counts({**run().groups, "lines": Counted(GROUPS["lines"], {key: Count(1, 1)}, places={key: (path, 3)})},
+                   5, "", {})  # fmt: skip
+    made = result(after)
+    (new,) = [d for d in json.loads(render_json(made))["regressions"] if d["change"] == "new"]
+    assert new["key"]["path"] == path and (new["file"], new["line"]) == (path, 3)
+    for line in github_annotations(made):
+        command, _, message = line[2:].partition("::")
+        assert line.count("\n") == 0 and "\r" not in line and command.startswith("error ")
+        given = dict(p.split("=", 1) for p in command.removeprefix("error ").split(","))
+        assert set(given) <= {"file", "line", "title"} and ":" not in given["title"]
+        if "file" in given:
+            assert _unescaped(given["file"]) == path and given["line"] == "3"
+        assert "%0A" not in message or "\n" in _unescaped(message)
+    folded = github_annotations(made, "jobs/a,b")
+    assert any(f"file=jobs/a%2Cb/{_escaped(path)}," in line for line in folded)
+    rows = [line for line in render_markdown(made).splitlines() if line.startswith("| ")]
+    assert all(line.replace("\\|", "").count("|") == 5 for line in rows) and len(rows) == 4
+    assert "\x1b" not in render_text(made) and len(render_text(made).splitlines()) < 12
+    ElementTree.fromstring(render_junit(made))
+    text = baseline_text(baseline_of([after]))
+    assert parse_baseline(text, "b").sections["lines"].counts == {key: Count(1, 1)}
+
+
+def _escaped(text):
+    for char, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), (":", "%3A"), (",", "%2C")):
+        text = text.replace(char, code)
+    return text
+
+
+def _unescaped(text):
+    for char, code in ((",", "%2C"), (":", "%3A"), ("\n", "%0A"), ("\r", "%0D"), ("%", "%25")):
+        text = text.replace(code, char)
+    return text
+
+
 hostile = st.text(alphabet=st.sampled_from("a|`<>&%:\n\r\x00\x1b\"'☃\ud800::"), max_size=20)
 
 
