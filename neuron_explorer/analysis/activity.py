@@ -6,15 +6,15 @@ says enough, else its name does (a kernel of a communication library, a copy of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from neuron_explorer.analysis.intervals import NONE, Intervals, merged, stops
+from neuron_explorer.analysis.intervals import Intervals, union
+from neuron_explorer.analysis.moments import Sorter, moments
 from neuron_explorer.analysis.plain import plain
-from neuron_explorer.analysis.selection import WORK_KINDS, kinds_sql, lanes
+from neuron_explorer.analysis.selection import WORK_KINDS, lanes
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -25,11 +25,14 @@ WORK, COLLECTIVE, COPY, SYNC, FALLBACK, DATA_WAIT, GC, COMPILE = SORTS = (
 """Sorts of activity. ``work``: an operator or backward node on the host, an execution on a device."""
 
 _NAME: Final = "lower(coalesce(name, ''))"
-IS_SYNC: Final = f"regexp_matches({_NAME}, '^(cuda|hip|cu|mtia|xpu|nrt)[a-z_]*synchronize')"
+_SYNC_NAME: Final = "^(cuda|hip|cu|mtia|xpu|nrt)[a-z_]*synchronize"
+_COLLECTIVE_NAME: Final = "nccl|rccl|^(mscclpp?|oneccl)|cc_?exec"
+_COPY_NAME: Final = "^(mem(cpy|set)|dma)"
+IS_SYNC: Final = f"regexp_matches({_NAME}, '{_SYNC_NAME}')"
 """SQL: a driver's call that waits for the device."""
-IS_COLLECTIVE: Final = f"regexp_matches({_NAME}, 'nccl|rccl|^(mscclpp?|oneccl)|cc_?exec')"
+IS_COLLECTIVE: Final = f"regexp_matches({_NAME}, '{_COLLECTIVE_NAME}')"
 """SQL: a kernel of a communication library."""
-IS_COPY: Final = f"regexp_matches({_NAME}, '^(mem(cpy|set)|dma)')"
+IS_COPY: Final = f"regexp_matches({_NAME}, '{_COPY_NAME}')"
 """SQL: a copy or fill by the driver, or a request of a DMA engine."""
 
 HOST_SORT: Final = (
@@ -110,21 +113,35 @@ def activity(trace: Trace, lane_numbers: Iterable[int], *, device: bool = False)
 
     Rows without an end and rows that end before they begin hold no moment.
     """
-    wanted = sorted(set(lane_numbers))
-    if not wanted:
-        return dict.fromkeys(SORTS, NONE)
-    kinds, sort = (DEVICE_KINDS, DEVICE_SORT) if device else (HOST_KINDS, HOST_SORT)
-    outer = "" if device else f" AND {OUTERMOST}"
-    table = trace.sql_arrow(
-        f'SELECT "start", duration, CAST({sort} AS TINYINT) AS sort FROM events '
-        f"WHERE lane IN ({', '.join(str(int(n)) for n in wanted)}) AND {kinds_sql(kinds)} AND duration > 0{outer}"
-    )
-    start, which = table.column("start").to_numpy(), table.column("sort").to_numpy()
-    stop = stops(start, table.column("duration").to_numpy())
-    del table
-    found = dict.fromkeys(SORTS, NONE)
-    for number, name in enumerate(SORTS):
-        mine = np.flatnonzero(which == number)
-        if len(mine):
-            found[name] = merged(start, stop) if len(mine) == len(start) else merged(start[mine], stop[mine])
-    return found
+    look = moments(trace, _SORTERS)
+    lanes = sorted(set(lane_numbers))
+    return {name: union(*(look("device" if device else "host", lane, i) for lane in lanes))
+            for i, name in enumerate(SORTS)}  # fmt: skip
+
+
+def backward(trace: Trace, lane_numbers: Iterable[int]) -> Intervals:
+    """The moments in which these lanes ran backward nodes."""
+    look = moments(trace, _SORTERS)
+    return union(*(look("backward", lane, _BACKWARD) for lane in sorted(set(lane_numbers))))
+
+
+_BY_KIND: Final = {
+    "data_wait": DATA_WAIT, "gc": GC, "copy": COPY, "fallback": FALLBACK, "collective": COLLECTIVE, "sync": SYNC,
+    "compile": COMPILE, "recompile": COMPILE,
+}  # fmt: skip
+_BACKWARD: Final = 0
+# The same as HOST_SORT and DEVICE_SORT, which say it in SQL.
+_SORTERS: Final = {
+    "host": Sorter(
+        {kind: SORTS.index(_BY_KIND.get(kind, WORK)) for kind in HOST_KINDS},
+        ((re.compile(_SYNC_NAME), ("launch",), SORTS.index(SYNC)),), outermost=True,
+    ),
+    "device": Sorter(
+        {"device": SORTS.index(WORK), "copy": SORTS.index(COPY), "collective": SORTS.index(COLLECTIVE)},
+        (
+            (re.compile(_COLLECTIVE_NAME), DEVICE_KINDS, SORTS.index(COLLECTIVE)),
+            (re.compile(_COPY_NAME), ("device", "copy"), SORTS.index(COPY)),
+        ),
+    ),
+    "backward": Sorter({"autograd": _BACKWARD}, engine=_BACKWARD),
+}  # fmt: skip

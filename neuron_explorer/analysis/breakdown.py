@@ -20,7 +20,7 @@ from neuron_explorer.analysis.compile_time import compile_time
 from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.intervals import Intervals
 from neuron_explorer.analysis.scope import Scope, scopes
-from neuron_explorer.analysis.selection import ENGINE_CALLS, Selection, select
+from neuron_explorer.analysis.selection import Selection, select
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -195,14 +195,7 @@ def _collector(trace: Trace, scope: Scope) -> Intervals:
 
 def _backward_beside(trace: Trace, scope: Scope) -> Intervals:
     """Backward nodes on threads of their own: the main thread waits in ``backward()`` and runs nothing."""
-    if not scope.hosts:
-        return iv.NONE
-    table = trace.sql_arrow(
-        f'SELECT "start", duration FROM events WHERE lane IN ({", ".join(str(x.lane) for x in scope.hosts)}) '
-        f"AND (kind = 'autograd' OR {ENGINE_CALLS}) AND duration > 0"
-    )
-    start = table.column(0).to_numpy()
-    return iv.merged(start, iv.stops(start, table.column(1).to_numpy()))
+    return a.backward(trace, [lane.lane for lane in scope.hosts])
 
 
 @dataclass(frozen=True)
