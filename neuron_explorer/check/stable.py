@@ -19,7 +19,9 @@ _ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:[-_][0-9a-fA-F]{4}){3}[-_][0-9a-fA-F]{12}")
 _DIGEST: Final = re.compile(r"(?<![A-Za-z0-9])(?:(?=[a-f]*\d)[0-9a-f]{16,}|f[a-z2-7]{51})(?![A-Za-z0-9])")
 _REGION: Final = re.compile(r"^(Torch-Compiled Region)(?:: ?!?\d+/\d+(?:_\d+)?)?$")
-_GRAPH: Final = re.compile(r"(?<!\w)(__compiled_fn|__builtins_dict__|<eval_with_key>|___stack|__resume_at)[._]*\d+(?:_\d+)*")
+_GRAPH: Final = re.compile(
+    r"(?<!\w)(__compiled_fn|__builtins_dict__|<eval_with_key>|___stack|__resume_at)[._]*\d+(?:_\d+)*"
+)
 _RESUMED: Final = re.compile(r"(?:torch_dynamo_resume_in_)+(\w+?)(?:_at_\d+)+\b")
 _LONG_NUMBER: Final = re.compile(r"\b\d{10,}\b")
 
