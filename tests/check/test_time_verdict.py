@@ -96,7 +96,10 @@ def test_verdicts():
     assert step(runs(), runs(1.02, seed=1)).verdict == "ok"
     assert step(runs(n=4), runs(1.2, n=4, seed=1)).verdict == "not enough data"
     assert step(runs(noise=0.25), runs(1.2, noise=0.25, seed=1)).verdict == "not enough data"
-    assert step(runs(n=5), runs(1.2, n=5, seed=1)).verdict == "suspicious"
+    # Five runs a side that do not overlap have p = 2/252: enough for one quantity, not for one of two.
+    assert step(runs(n=5), runs(1.2, n=5, seed=1)).verdict == "regression"
+    before, after = ({"step": r, "part": r} for r in (runs(n=5), runs(1.2, n=5, seed=1)))
+    assert {c.verdict for c in compare_runs(before, after)} == {"suspicious"}
     assert step(runs(), runs(1.2, seed=1), interleaved=False).verdict == "suspicious"
     assert step(runs(), runs(1.2, seed=1), alike=False).verdict == "suspicious"
     tiny = step([20_000.0 + i for i in range(10)], [24_000.0 + i for i in range(10)])
