@@ -13,6 +13,7 @@ from .frames import FrameTree
 from .kinds import KINDS
 from .layout import Made
 from .nested import Nested
+from .own import KEY, own_metadata
 from .records import FAULTS
 from .rows import ATTRIBUTIONS, Tally
 from .texts import loads
@@ -74,6 +75,7 @@ class Facts:
         devices = [d for d in devices if isinstance(d, dict)] if isinstance(devices, list) else []
         self.device_name = next((str(d["name"])[:200] for d in devices if d.get("name")), "")
         self.devices = devices[:64]
+        self.own = own_metadata(values.get(KEY))
 
     def versions(self) -> dict[str, str]:
         """Versions, as far as such a file tells."""
@@ -138,6 +140,8 @@ def metadata_of(
     if facts.distributed:
         document["distributed"] = {k: v for k, v in facts.distributed.items() if k in (
             "backend", "rank", "world_size", "pg_count", "pg_config", "nccl_version")}  # fmt: skip
+    if facts.own:
+        document |= facts.own | {"steps": document["steps"] | facts.own["steps"]}
     document["discloses"] |= {"arguments": tally.arguments, "source": "all" if source_files else "none",
                               "paths": "absolute" if _absolute(tree) else "relative"}  # fmt: skip
     return document

@@ -20,6 +20,7 @@ from .frames import FrameTree
 from .kinds import CODE, KINDS, Dialect, Kinds
 from .layout import Made, make_layout
 from .nested import Nested, nest
+from .own import Own
 from .rows import RowMaker
 from .store import Store
 from .texts import Texts
@@ -65,13 +66,17 @@ def _write(
     if not nested.rows:
         raise BadTraceError(nothing_in(path, found))
     facts = facts_of(found)
-    made = make_layout(found, nested, facts.rank, device_type, step_number)
+    named = facts.own.get("device", {}).get("type")
+    known = isinstance(named, str) and named not in ("", "cpu", "unknown") and len(named) < 40
+    type_of = (lambda categories, label: str(named)) if known else device_type
+    made = make_layout(found, nested, facts.rank, type_of, step_number)
     tree = FrameTree(nested.node_parent, nested.node_name, texts)
     stack_nodes = {n: tree.of_stack(n) for n in sorted(nested.stacks | {0})}
     found.losses.add("Python frames beyond 1,000,000", nested.frames_refused + tree.refused)
     name_nodes = tree.of_names() if found.dialect.names_have_lines else None
     frames = tree.frames()
-    maker = RowMaker(nested, frames, stack_nodes, kinds, made.layout, is_optimizer, name_nodes)
+    maker = RowMaker(nested, frames, stack_nodes, kinds, made.layout, is_optimizer, name_nodes,
+                     Own(texts) if facts.own else None)  # fmt: skip
     maker.tally.stacks = len(frames.parent) > 1
     embedded = {frames.shown_files.get(name, name): text for name, text in sources(found).items()}
     with TraceWriter(output) as writer:

@@ -19,6 +19,7 @@ from .distinct import distinct
 from .frames import Frames
 from .kinds import CODE, FLOW, FRAME, KINDS, Kinds
 from .nested import Nested, Window
+from .own import Own
 from .recent import NOTE, Recent
 from .records import MISSING
 from .signatures import Signatures
@@ -92,7 +93,7 @@ class RowMaker:
 
     def __init__(
         self, nested: Nested, frames: Frames, stack_nodes: dict[int, int], kinds: Kinds, layout: Layout,
-        is_optimizer: np.ndarray, name_nodes: np.ndarray | None,
+        is_optimizer: np.ndarray, name_nodes: np.ndarray | None, own: Own | None = None,
     ) -> None:  # fmt: skip
         texts = kinds.texts
         self.nested, self.frames, self.layout, self.kinds = nested, frames, layout, kinds
@@ -105,6 +106,7 @@ class RowMaker:
         self._flows = Recent()
         self._blocks = Blocks()
         self._name_nodes = name_nodes
+        self._own = own
         self._open = _Open(*(np.zeros(0, np.int64),) * 3, {n: np.zeros(0, np.int64) for n in _STATE})
         self._names = CodedById(lambda n: texts.content(n) or "(no name)")
         self._hierarchies = CodedById(lambda n: _hierarchy(texts.content(n)), frames.modules)
@@ -378,6 +380,9 @@ class RowMaker:
         records, frames, layout = window.records[picked], self.frames, self.layout
         lane, kind = records["pid"], records["kind"]
         shown, how = state["shown"][whole], state["how"][whole]
+        said = None if self._own is None else self._own.places(records["rest"])
+        if self._own is not None and said is not None:
+            kind, how = self._own.kinds(said, kind), self._own.attributions(said, how)
         start = records["start"] - self.nested.start
         self._count(kind, window.own[picked], how, shown)
         places = np.where(state["shown"] > 0, frames.place[state["shown"]], -1)
@@ -394,7 +399,7 @@ class RowMaker:
         numbers = {slot: np.where(records[slot] == MISSING, -1, records[slot])
                    for slot in ("external", "correlation", "index", "sequence")}  # fmt: skip
         compiled = np.where(kind == _LAUNCH, records["name"], 0)
-        return {
+        columns = {
             "kind": Coded(kind.astype(np.int32), KINDS),
             "name": self._names.table.column(self._name_codes(records)),
             "start": start,
@@ -431,6 +436,7 @@ class RowMaker:
             "compile_id": self._compile_ids.column(compiled),
             "detail": self._details.column(*self._details_of.numbers(records)),
         }  # fmt: skip
+        return columns if self._own is None or said is None else columns | self._own.columns(said, records, columns)
 
     def _name_codes(self, records: np.ndarray) -> np.ndarray:
         """Names; of memory, what happened."""
@@ -463,7 +469,7 @@ class RowMaker:
         tally = self.tally
         tally.events += len(kind)
         tally.by_kind += np.bincount(kind, minlength=len(KINDS))
-        timed = np.flatnonzero(_TIMED[kind])
+        timed = np.flatnonzero(_TIMED[kind] & (how >= 0))
         time = np.maximum(own[timed], 0)
         tally.attribution += np.bincount(how[timed], minlength=len(ATTRIBUTIONS))
         tally.attribution_self += np.bincount(how[timed], time, minlength=len(ATTRIBUTIONS)).astype(np.int64)

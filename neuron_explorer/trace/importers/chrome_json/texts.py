@@ -10,6 +10,7 @@ __all__ = ["Texts", "content", "members"]
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _BAD_ESCAPE: Final = re.compile(r"\\(?![\"\\/bfnrt]|u[0-9a-fA-F]{4})")
+_ESCAPE: Final = re.compile(r"\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4})?")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _LATER: Final = 1 << 30
 """Numbers of texts that were made here begin here."""
@@ -65,7 +66,9 @@ def content(raw: bytes) -> str:
     if "\\" not in text:
         return text
     try:
-        said = json.loads(f'"{_BAD_ESCAPE.sub(_escaped, text)}"', strict=False)
+        # Escape by escape: the second backslash of an escaped one begins nothing.
+        whole = _ESCAPE.sub(lambda m: m[0] if len(m[0]) > 1 else "\\\\", text)
+        said = json.loads(f'"{whole}"', strict=False)
     except ValueError:
         return text
     return _SURROGATE.sub("\ufffd", said) if isinstance(said, str) else text
