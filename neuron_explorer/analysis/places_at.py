@@ -11,6 +11,8 @@ import numpy as np
 from neuron_explorer.analysis.answer import place
 from neuron_explorer.analysis.intervals import FAR, stops
 from neuron_explorer.analysis.plain import plain
+from neuron_explorer.trace.arrays import values_of
+from neuron_explorer.trace.write import integers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,8 +87,8 @@ def marks_by(trace: Trace, lanes: Iterable[int], what: Mapping[str, str]) -> dic
         f"(CASE {sort} ELSE -1 END)::TINYINT AS sort FROM events WHERE lane IN ({numbers}) "
         f"AND ({' OR '.join(f'({condition})' for condition in what.values())})"
     )
-    sorts = table.column("sort").to_numpy()
-    return {name: _marks(table.filter(sorts == i)) for i, name in enumerate(what)}
+    sorts = values_of(table.column("sort"))
+    return {name: _marks(table.filter(integers(sorts == i, "bool"))) for i, name in enumerate(what)}
 
 
 def launched_from(trace: Trace, lanes: Iterable[int], what: str) -> Marks:
@@ -110,10 +112,11 @@ def launched_from(trace: Trace, lanes: Iterable[int], what: str) -> Marks:
 
 
 def _marks(table: pa.Table) -> Marks:
-    start, key = table.column("start").to_numpy(), table.column("key").to_numpy()
-    stop = stops(start, table.column("duration").to_numpy())
+    # Arrow's own to_numpy imports pandas.
+    start, key = values_of(table.column("start")), values_of(table.column("key"))
+    stop = stops(start, values_of(table.column("duration")))
     names = table.column_names
-    ready = table.column("ready").to_numpy() if "ready" in names else np.zeros(0, np.int64)
+    ready = values_of(table.column("ready")) if "ready" in names else np.zeros(0, np.int64)
     if (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")
         start, stop, key = start[order], stop[order], key[order]

@@ -9,7 +9,8 @@ import numpy as np
 
 from neuron_explorer.analysis.activity import Lane, lane_table
 from neuron_explorer.analysis.intervals import FAR
-from neuron_explorer.analysis.selection import Selection
+from neuron_explorer.analysis.marks import busy_lanes, step_rows
+from neuron_explorer.analysis.selection import Selection, steps_between
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -92,13 +93,19 @@ def _steps(
     """Number, start, duration and period of the selected steps, by start."""
     if not selection.steps:
         return []
-    where = "" if process is None else f" AND process = {int(process)}"
-    where += "" if rank is None else f" AND rank = {int(rank)}"
-    table = trace.sql_arrow(
-        f'SELECT step, "start", duration, coalesce(period, \'\') AS period FROM events WHERE kind = \'step\' '
-        f'AND duration >= 0 AND "start" < {FAR} AND duration < {FAR} AND {selection.steps_sql}{where} ORDER BY "start"'
-    )
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    marks = step_rows(trace)
+    wanted = (marks.duration >= 0) & (marks.duration < FAR) & (marks.start < FAR)
+    if process is not None:
+        wanted &= marks.process == process
+    if rank is not None:
+        wanted &= marks.rank == rank
+    if (between := steps_between(selection)) is not None:
+        wanted &= (marks.step >= between[0]) & (marks.step <= between[1])
+    if selection.period == "steady":
+        wanted &= np.array([period == "steady" for period in marks.period], bool)
+    mine = marks.only(wanted)
+    periods = [period or "" for period in mine.period]
+    return list(zip(mine.step.tolist(), mine.start.tolist(), mine.duration.tolist(), periods, strict=True))
 
 
 def _run(trace: Trace, selection: Selection) -> tuple[np.ndarray, np.ndarray]:
@@ -112,10 +119,4 @@ def _run(trace: Trace, selection: Selection) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lanes_with(trace: Trace, candidates: list[int]) -> set[int]:
-    if not candidates:
-        return set()
-    rows = trace.sql_arrow(
-        f"SELECT DISTINCT lane FROM events WHERE lane IN ({', '.join(map(str, candidates))}) "
-        "AND kind IN ('device', 'copy', 'collective')"
-    )
-    return set(rows.column(0).to_pylist())
+    return set(candidates).intersection(busy_lanes(trace, ("device", "copy", "collective")))
