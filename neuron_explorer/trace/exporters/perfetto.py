@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -117,7 +118,7 @@ def _text(text: str | None) -> str:
     return text or ""
 
 
-def _member(name: str):  # noqa: ANN202
+def _member(name: str) -> Callable[[str | None], str]:
     def member(text: str | None) -> str:
         return "" if text is None or text == "[]" else f',"{name}":{quoted(text)}'
 
