@@ -16,11 +16,14 @@ import numpy as np
 
 from neuron_explorer.analysis import activity as a
 from neuron_explorer.analysis import intervals as iv
+from neuron_explorer.analysis.cells import sums
 from neuron_explorer.analysis.compile_time import compile_time
 from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.intervals import Intervals
+from neuron_explorer.analysis.scan import main_scan
 from neuron_explorer.analysis.scope import Scope, scopes
-from neuron_explorer.analysis.selection import Selection, select
+from neuron_explorer.analysis.selection import Selection, select, steps_between
+from neuron_explorer.trace.arrays import grouped
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -229,11 +232,14 @@ def lane_times(trace: Trace, found: TimeBreakdown) -> tuple[LaneTime, ...]:
 
 
 def _sums(trace: Trace, selection: Selection) -> dict[int, tuple[int, int, int]]:
-    where = f" AND {selection.steps_sql}" if selection.steps_sql else ""
-    kinds = ", ".join(f"'{k}'" for k in dict.fromkeys((*a.HOST_KINDS, *a.DEVICE_KINDS)))
-    rows = trace.sql_arrow(
-        'SELECT lane, sum(greatest(least("self", duration), 0)) AS own, '
-        "sum(greatest(duration, 0)) AS total, count(*) AS n "
-        f"FROM events WHERE kind IN ({kinds}){where} GROUP BY lane"
-    ).to_pylist()
-    return {r["lane"]: (int(r["own"]), int(r["total"]), r["n"]) for r in rows}
+    cells = main_scan(trace, steps_between(selection)).cells
+    picked = cells.where("kind", (*a.HOST_KINDS, *a.DEVICE_KINDS))
+    if selection.period == "steady":
+        picked &= cells.where("period", ("steady",))
+    lanes, inverse = grouped(cells.numbers["lane"][picked])
+    own, total, events = (
+        sums(inverse, len(lanes), values[picked])
+        for values in (np.minimum(cells.self_ns, cells.duration_ns), cells.duration_ns, cells.events)
+    )
+    columns = (own.tolist(), total.tolist(), events.tolist())
+    return dict(zip(lanes.tolist(), zip(*columns, strict=True), strict=True))

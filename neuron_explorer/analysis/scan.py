@@ -22,7 +22,7 @@ from neuron_explorer.analysis.data_waits import Waits
 from neuron_explorer.analysis.kept import kept, known
 from neuron_explorer.analysis.kinds import COMPILES, LINE
 from neuron_explorer.analysis.mark_rows import NUMBERS, Marks
-from neuron_explorer.trace.arrays import values_of
+from neuron_explorer.trace.arrays import grouped, values_of
 from neuron_explorer.trace.top_level import codes_of
 from neuron_explorer.trace.write import integers
 
@@ -44,6 +44,7 @@ _WORKS: Final = (*LINE, *COMPILES)
 _AHEAD: Final = 3
 _EXACT: Final = float(1 << 53)
 _RANGE: Final = 1 << 20
+_FEW: Final = 1 << 16
 _JOINED: Final = 1 << 62
 
 
@@ -149,8 +150,7 @@ class _Pass:
         if self.marked:
             key_codes["waiting"] = self._mark(values, kind, kinds, codes["period"])
         joined = joined_keys([key_codes[name] for name in (*self.keys, *(["waiting"] if self.marked else ()))], rows)
-        encoded = integers(joined, "int64").dictionary_encode()
-        cell, number = values_of(encoded.indices), len(encoded.dictionary)
+        cell, number = numbered(joined)
         first = np.empty(number, np.int64)
         first[cell[::-1]] = np.arange(rows - 1, -1, -1)
         part: dict[str, np.ndarray] = {}
@@ -282,9 +282,18 @@ def joined_keys(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
     return key
 
 
+def numbered(keys: np.ndarray) -> tuple[np.ndarray, int]:
+    """A number for each key, equal where keys are, from 0 on; and how many there are."""
+    if len(keys) <= _FEW:  # Arrow is faster on many, but its functions take long to import
+        distinct, number = grouped(keys)
+        return number, len(distinct)
+    encoded = integers(keys, "int64").dictionary_encode()
+    return values_of(encoded.indices), len(encoded.dictionary)
+
+
 def _dense(column: np.ndarray) -> tuple[np.ndarray, int, int]:
-    encoded = integers(column.astype(np.int64), "int64").dictionary_encode()
-    return values_of(encoded.indices).astype(np.int64), len(encoded.dictionary), 0
+    number, size = numbered(column.astype(np.int64))
+    return number.astype(np.int64), size, 0
 
 
 def _sum(cell: np.ndarray, number: int, values: np.ndarray) -> np.ndarray:
