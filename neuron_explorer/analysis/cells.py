@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from neuron_explorer.trace.query import UnreadableDataError
 
 _LARGEST: Final = float(1 << 62)
 _JOINED: Final = 1 << 62
@@ -126,6 +125,8 @@ def groups(keys: Sequence[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarra
 def sums(group: np.ndarray, number: int, values: np.ndarray) -> np.ndarray:
     """The sum of each group. Raises ``UnreadableDataError`` where one overflows."""
     if len(values) and float(np.abs(values.astype(np.float64)).sum()) > _LARGEST:
+        from neuron_explorer.trace.query import UnreadableDataError  # needs Arrow, which pages load late
+
         raise UnreadableDataError("The trace holds data that this query cannot read: numbers that overflow a sum.")
     result = np.zeros(number, np.int64)
     np.add.at(result, group, values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,18 +23,25 @@ FOREIGN = sorted(
     p for p in (*(SHARED / "malformed").glob("*"), *(SHARED / "perfetto_cases").glob("*"), *SHARED.glob("*.*"))
     if p.is_file()
 )  # fmt: skip
+MOST_FOREIGN = 1 << 20
 COMMANDS = (["info"], ["info", "--json"], ["summary"], ["summary", "--format", "json"], ["serve", "--no-open"])
 
 
 def refuses(path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     """The one line that the command says about the file."""
     code, out, err = invoke([*command, str(path)], monkeypatch, capsys)
+    err = _without_notice(err)
     assert code == 4, (code, out, err)
     assert out == ""
     assert "Traceback" not in err
     assert len(err.strip().splitlines()) == 1, err
     assert err.isprintable() or err.rstrip("\n").isprintable(), repr(err)
     return err
+
+
+def _without_notice(err: str) -> str:
+    """What is said but for that the reader of JSON is built, which happens once on a machine."""
+    return "".join(line for line in err.splitlines(keepends=True) if "building the reader" not in line)
 
 
 def _write_zip(path: Path) -> None:
@@ -68,7 +76,7 @@ MADE: dict[str, tuple[Callable[[Path], object], str]] = {
     "binary": (lambda p: p.write_bytes(bytes(range(256)) * 40), "format"),
     "gzip": (lambda p: p.write_bytes(gzip.compress(b"{}")), "gzip"),
     "zip": (_write_zip, "zip"),
-    "json": (lambda p: p.write_text('{"traceEvents": []}'), "JSON"),
+    "json": (lambda p: p.write_text('{"traceEvents": []}'), "no event"),
     "plain_parquet": (lambda p: pq.write_table(pa.table({"a": [1, 2]}), p), "not a trace"),
     "parquet_without_rows": (lambda p: pq.write_table(pa.table({"a": pa.array([], pa.int64())}), p), "not a trace"),
     "newer_schema": (_newer, "newer"),
@@ -90,11 +98,22 @@ def test_made_files(
 
 
 @pytest.mark.parametrize("path", FOREIGN or [None], ids=lambda p: p.name if p else "none")
-def test_foreign_traces(path: Path | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_traces(
+    path: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They open, or are refused in one line; the import leaves nothing beside the file but its cache."""
     if path is None:
         pytest.skip("no ../shared/traces here")
+    if path.stat().st_size > MOST_FOREIGN:
+        pytest.skip("read whole by tests/importers")
+    copy = tmp_path / path.name
+    shutil.copy(path, copy)
     for command in (["info"], ["summary"]):
-        refuses(path, command, monkeypatch, capsys)
+        code, out, err = invoke([*command, str(copy)], monkeypatch, capsys)
+        err = _without_notice(err)
+        assert "Traceback" not in err
+        assert (code, bool(out)) == (0, True) or (code, out, len(err.strip().splitlines())) == (4, "", 1), (code, err)
+    assert {p.name for p in tmp_path.iterdir()} <= {path.name, ".neuron-explorer"}
 
 
 @pytest.mark.parametrize("case", [c for c in MADE if c not in ("missing", "name_with_escapes")])

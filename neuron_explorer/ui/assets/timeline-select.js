@@ -3,6 +3,7 @@
   "use strict";
   const nx = (window.nxTimeline = window.nxTimeline || {});
   const { el } = nx;
+  const MOST_STEPS = 8; // a key that is held down must not go on long after it was released
 
   (nx.parts = nx.parts || []).push({
     /* ---- selection ---- */
@@ -124,7 +125,16 @@
       return this.select(brief, { push });
     },
 
-    async walk(go) {
+    /** Keys pressed faster than the server answers are taken one after another, each from where the last one led. */
+    walk(go) {
+      if (this.steps > MOST_STEPS) return this.walking;
+      this.steps = (this.steps || 0) + 1;
+      this.walking = (this.walking || Promise.resolve()).then(() => this.walkOne(go)).finally(() => { this.steps -= 1; });
+      return this.walking;
+    },
+
+    async walkOne(go) {
+      if (!this.alive() || (go !== "first" && !this.selected)) return;
       const { view } = this;
       const at = this.selected;
       try {
@@ -137,7 +147,7 @@
         }
         const { event } = await this.source.ask("walk", query);
         if (!this.alive()) return;
-        if (event) await this.jump(event, false);
+        if (event) this.jump(event, false); // its details may come later: the next step needs only where it is
         else this.status.textContent = { next: "last event of this row", previous: "first event of this row", parent: "no parent event", child: "no child events", first: "no event in view" }[go];
       } catch (error) {
         this.trouble(error);
