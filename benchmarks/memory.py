@@ -50,7 +50,8 @@ def main() -> None:
     ratio = statistics.median(a / b for a, b in zip(taken["with memory"], taken["recorded"], strict=True))
     bare = statistics.median(b / a for a, b in zip(taken["nothing"], taken["recorded"], strict=True))
     added = events[True] - events[False]
-    each = statistics.median(a - b for a, b in zip(taken["with memory"], taken["recorded"], strict=True)) / STEPS / added
+    more = statistics.median(a - b for a, b in zip(taken["with memory"], taken["recorded"], strict=True))
+    each = more / STEPS / added
     print(f"{events[False]} events a step, {added} more with memory; a step takes "
           f"{statistics.median(taken['nothing']) / STEPS / 1e6:.1f} ms bare")
     print(f"recorded: {bare:.2f} times bare; with memory: {ratio:.2f} times recorded, {each:.0f} ns a memory event")

@@ -19,7 +19,6 @@ from neuron_explorer.analysis.filters import HOST
 from neuron_explorer.analysis.scan import coded, joined_keys, read_parts
 from neuron_explorer.analysis.selection import Selection, steps_between
 from neuron_explorer.trace.arrays import among, distinct, values_of
-from neuron_explorer.trace.write import integers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -185,6 +184,8 @@ class _Reading:
         joined = joined_keys([*(texts[name][0] for name in _TEXT), numbers["line"]], table.num_rows)
         if len(rows) < table.num_rows:
             joined, numbers = joined[rows], {name: values[rows] for name, values in numbers.items()}
+        from neuron_explorer.trace.write import integers  # Arrow is loaded late
+
         encoded = integers(joined, "int64").dictionary_encode()
         own, number = values_of(encoded.indices), len(encoded.dictionary)
         first = np.empty(number, np.int64)

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-
 _LARGEST: Final = float(1 << 62)
 _JOINED: Final = 1 << 62
 

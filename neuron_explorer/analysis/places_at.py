@@ -12,7 +12,6 @@ from neuron_explorer.analysis.answer import place
 from neuron_explorer.analysis.intervals import FAR, stops
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.trace.arrays import values_of
-from neuron_explorer.trace.write import integers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,6 +87,8 @@ def marks_by(trace: Trace, lanes: Iterable[int], what: Mapping[str, str]) -> dic
         f"AND ({' OR '.join(f'({condition})' for condition in what.values())})"
     )
     sorts = values_of(table.column("sort"))
+    from neuron_explorer.trace.write import integers  # Arrow is loaded late
+
     return {name: _marks(table.filter(integers(sorts == i, "bool"))) for i, name in enumerate(what)}
 
 

@@ -24,7 +24,6 @@ from neuron_explorer.analysis.kinds import COMPILES, LINE
 from neuron_explorer.analysis.mark_rows import NUMBERS, Marks
 from neuron_explorer.trace.arrays import grouped, values_of
 from neuron_explorer.trace.top_level import codes_of
-from neuron_explorer.trace.write import integers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -234,6 +233,8 @@ class _Pass:
 
 
 def _mask(keep: np.ndarray) -> pa.Array:
+    from neuron_explorer.trace.write import integers  # Arrow is loaded late
+
     return integers(keep, "bool")
 
 
@@ -287,6 +288,8 @@ def numbered(keys: np.ndarray) -> tuple[np.ndarray, int]:
     if len(keys) <= _FEW:  # Arrow is faster on many, but its functions take long to import
         distinct, number = grouped(keys)
         return number, len(distinct)
+    from neuron_explorer.trace.write import integers  # Arrow is loaded late
+
     encoded = integers(keys, "int64").dictionary_encode()
     return values_of(encoded.indices), len(encoded.dictionary)
 

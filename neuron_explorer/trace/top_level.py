@@ -7,13 +7,15 @@ recordings have them.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pyarrow as pa
 
 from .arrays import among, distinct, values_of
 from .schema import ENGINE_PREFIX, OPERATOR_KINDS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _FIRST_BITS: Final = 1 << 16
 _IDS_A_ROW: Final = 64
