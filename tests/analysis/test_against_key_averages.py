@@ -29,9 +29,9 @@ def recorded(tmp_path_factory):
         rows = {row.name: row for row in by_op(trace, "all").rows}
         # torch drops an event that is the only child of one of its own name (`_remove_dup_nodes`).
         alone = trace.sql(
-            "SELECT child.name AS name, count(*) AS n FROM events child JOIN events outside ON child.parent = outside.id "
-            "WHERE child.name = outside.name AND (SELECT count(*) FROM events e WHERE e.parent = outside.id) = 1 "
-            "GROUP BY 1"
+            "SELECT child.name AS name, count(*) AS n FROM events child JOIN events outside "
+            "ON child.parent = outside.id WHERE child.name = outside.name "
+            "AND (SELECT count(*) FROM events e WHERE e.parent = outside.id) = 1 GROUP BY 1"
         )
         yield averages, rows, dict(zip(alone.name, alone.n.tolist(), strict=True))
 
