@@ -6,13 +6,13 @@ as not there.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from neuron_explorer.analysis.detail import detail_of, parsed
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.scan import known_kinds
 
@@ -72,7 +72,7 @@ class Row:
 
     def entries(self, key: str) -> list[dict[str, Any]]:
         """A list of objects in the detail."""
-        value = _parsed(self.reasons) if key == "reasons" and self.reasons else self.detail.get(key)
+        value = parsed(self.reasons) if key == "reasons" and self.reasons else self.detail.get(key)
         return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
     def caller(self) -> tuple[str, int, str]:
@@ -302,19 +302,6 @@ def place_in(value: Mapping[str, Any]) -> tuple[str, int, str]:
         return "", -1, ""
     number = line if isinstance(line, int) and not isinstance(line, bool) else -1
     return file, number, function if isinstance(function, str) else ""
-
-
-def detail_of(text: Any) -> dict[str, Any]:
-    """The detail of a row; empty where it is none or not JSON."""
-    value = _parsed(text) if isinstance(text, str) else None
-    return value if isinstance(value, dict) else {}
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

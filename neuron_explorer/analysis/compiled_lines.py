@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from neuron_explorer.analysis.compile_events import detail_of, user_function
+from neuron_explorer.analysis.compile_events import user_function
+from neuron_explorer.analysis.detail import detail_of
 from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.flops import cost_of, moves_nothing
 from neuron_explorer.analysis.op_cost import MATRIX, Cost

@@ -7,13 +7,13 @@ which they were written).
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from neuron_explorer.analysis.detail import detail_of
 from neuron_explorer.analysis.kept import kept
 from neuron_explorer.analysis.plain import plain
 
@@ -168,21 +168,13 @@ class _Amounts:
 
 def _amounts(detail: Texts) -> tuple[_Amounts, np.ndarray]:
     """What each row's ``detail`` says, and which rows say nothing that can be used."""
-    parsed = [_object(v) for v in detail.values]
+    parsed = [detail_of(v) if len(v) < 4096 else {} for v in detail.values]
     columns = [np.array([_whole(d.get(n)) for d in parsed] + [0], np.int64) for n in ("bytes", "allocated", "reserved")]
     late = np.array([d.get("late") is True for d in parsed] + [False])
     usable = np.array([any(_fits(d.get(n)) for n in ("bytes", "allocated")) for d in parsed] + [False])
     at = detail.codes
     told = np.array([_fits(d.get("allocated")) for d in parsed] + [False])
     return _Amounts(columns[0][at], late[at], told[at], columns[1][at], columns[2][at]), ~usable[at]
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text) if len(text) < 4096 else {}
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _fits(value: Any) -> bool:

@@ -8,7 +8,6 @@ the word to its parts; any other operator would run on the CPU.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neuron_explorer.analysis.calls import Calls, Group, on_device
+from neuron_explorer.analysis.detail import detail_of
 from neuron_explorer.analysis.flops import cost_of, moves_nothing
 from neuron_explorer.analysis.line_counts import LineCount, tally, top_lines
 from neuron_explorer.analysis.shapes import shape_text
@@ -229,21 +229,13 @@ def _copied(trace: Trace) -> dict[str, tuple[int, int]]:
         "WHERE kind = 'fallback' AND detail IS NOT NULL GROUP BY 1, 2 LIMIT 200000"
     ).to_pylist()
     for row in rows:
-        detail = _object(row["detail"])
+        detail = detail_of(row["detail"])
         before = sums.get(row["name"], (0, 0))
         sums[row["name"]] = (
             before[0] + row["n"] * whole(detail.get("bytes_to_host")),
             before[1] + row["n"] * whole(detail.get("bytes_to_device")),
         )
     return sums
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def whole(value: Any) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from neuron_explorer.analysis.calls import Calls
+from neuron_explorer.analysis.detail import detail_of
 from neuron_explorer.analysis.line_counts import tally
 from neuron_explorer.analysis.op_names import base_name
 from neuron_explorer.analysis.op_status import whole
@@ -81,7 +81,7 @@ def _seen(trace: Trace, selection: Selection) -> list[Wait]:
     ).to_pylist()
     sums: dict[tuple[str, int, str, str], Wait] = {}
     for row in rows:
-        detail = _object(row["detail"])
+        detail = detail_of(row["detail"])
         what = "value" if row["kind"] == "sync" else _direction(detail)
         if what == "" or detail.get("bytes") == 0:
             continue
@@ -102,11 +102,3 @@ def _direction(detail: dict[str, Any]) -> str:
     return {"device_to_host": "to host", "host_to_device": "to device", "device_to_device": ""}.get(
         said if isinstance(said, str) else "", "to host"
     )
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

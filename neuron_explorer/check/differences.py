@@ -191,7 +191,7 @@ def _moved(found: list[Difference]) -> list[Difference]:
         return found
     verdict = worse[0].verdict
     return [
-        Difference(d.group, d.key, d.before, d.after, d.change, verdict, d.file, d.line)
+        replace(d, verdict=verdict)
         if d.change == "gone" and d.verdict == "improvement"
         else d
         for d in found

@@ -7,7 +7,7 @@ enough runs, each difference carries an interval and a verdict (``check.time_ver
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from neuron_explorer.analysis import quantity as q
@@ -112,7 +112,7 @@ def comparison(before: Sequence[Run], after: Sequence[Run], *, interleaved: bool
     )
     return Comparison(
         one, two, environment, judged.get(("step",)), _tree(one, two, pairs),
-        tuple(_with(row, judged.get(("line", *row.key))) for row in lines), *map(tuple, tables),
+        tuple(replace(row, compared=judged.get(("line", *row.key))) for row in lines), *map(tuple, tables),
         differences(baseline_of([run.counts for run in one]), joined([run.counts for run in two])), unmatched,
         tuple(notes),
     )  # fmt: skip
@@ -128,10 +128,15 @@ def _environment(one: Sequence[Run], two: Sequence[Run]) -> tuple[tuple[str, str
 
 
 def _mean(runs: Sequence[Run], pick: Callable[[Run], Cost | None]) -> Cost | None:
-    found = [cost for run in runs if (cost := pick(run)) is not None]
+    return _mean_of_costs([pick(run) for run in runs])
+
+
+def _mean_of_costs(costs: Sequence[Cost | None]) -> Cost | None:
+    """The mean over the runs; a run without the row had none of its cost. None where no run has it."""
+    found = [cost for cost in costs if cost is not None]
     if not found:
         return None
-    return Cost(sum(c.self_ns for c in found) / len(runs), sum(c.launches for c in found) / len(runs))
+    return Cost(sum(c.self_ns for c in found) / len(costs), sum(c.launches for c in found) / len(costs))
 
 
 def _rows(one: Sequence[Run], two: Sequence[Run], pick: Callable[[Run], Mapping[tuple[str, ...], Cost]]) -> list[Row]:
@@ -179,11 +184,7 @@ def _side(runs: Sequence[Run], line: Line | None) -> Cost | None:
     if line is None:
         return None
     lines = _same_place(runs, line)
-    costs = [run.lines.get(x) if x is not None else None for run, x in zip(runs, lines, strict=True)]
-    found = [c for c in costs if c is not None]
-    if not found:
-        return None
-    return Cost(sum(c.self_ns for c in found) / len(runs), sum(c.launches for c in found) / len(runs))
+    return _mean_of_costs([run.lines.get(x) if x else None for run, x in zip(runs, lines, strict=True)])
 
 
 def _judged(
@@ -205,10 +206,6 @@ def _judged(
             values[name] = [c.self_ns for c in costs if c is not None]
     found = compare_runs(before, after, interleaved=interleaved, alike=alike)
     return {names[c.name]: c for c in found}
-
-
-def _with(row: Row, compared: Compared | None) -> Row:
-    return Row(row.key, row.before, row.after, row.how, row.line_before, row.line_after, compared)
 
 
 def _tree(one: Sequence[Run], two: Sequence[Run], pairs: Sequence[LinePair]) -> Node:

@@ -7,9 +7,9 @@ from typing import Any, Final
 from dash import html
 
 from neuron_explorer.analysis import quantity as q
-from neuron_explorer.analysis.plain import plain, short_file
+from neuron_explorer.analysis.plain import plain
 from neuron_explorer.comparing.comparison import Node
-from neuron_explorer.ui.components.links import line_url
+from neuron_explorer.ui.components.links import line_url, place
 
 MOST_LINES: Final = 12
 """Lines of a part that are drawn; the others are one row."""
@@ -43,7 +43,7 @@ def _part(node: Node, largest: float, trace_id: str, other_id: str) -> Any:
 
 
 def _label(node: Node) -> str:
-    return f"{plain(short_file(node.line[0]), 60)}:{node.line[1]}" if node.line else node.label
+    return place(node.line[0], node.line[1]) if node.line else node.label
 
 
 def _href(node: Node, trace_id: str, other_id: str) -> str:

@@ -10,11 +10,11 @@ from dash import dcc, html
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.hardware_bound import Bound, HardwareBound
-from neuron_explorer.analysis.plain import plain, short_file
+from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.render_answer import shown
 from neuron_explorer.ui.components.cost_table import REASONS
 from neuron_explorer.ui.components.exports import exportable_chart
-from neuron_explorer.ui.components.links import line_url, timeline_url
+from neuron_explorer.ui.components.links import line_url, place, timeline_url
 
 MOST_POINTS: Final = 400
 
@@ -103,7 +103,7 @@ def roofline_figure(found: HardwareBound, points: Sequence[Bound], trace_id: str
 def label_of(bound: Bound) -> str:
     """A row's name."""
     if bound.file:
-        return f"{plain(short_file(bound.file), 60)}:{bound.line}"
+        return place(bound.file, bound.line)
     return REASONS.get(bound.name, plain(bound.name, 80)) or "no line"
 
 

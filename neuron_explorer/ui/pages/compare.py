@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dash import html
 
 from neuron_explorer.analysis import quantity as q
-from neuron_explorer.analysis.plain import plain, short_file
+from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.shapes import dtype_text, shape_text
 from neuron_explorer.check.words import from_to, name_of
 from neuron_explorer.comparing.comparison import WORDS, Comparison, Row, comparison
@@ -18,7 +18,7 @@ from neuron_explorer.ui.components import grid as g
 from neuron_explorer.ui.components.card import card, note, segmented
 from neuron_explorer.ui.components.change_tree import change_tree, signed
 from neuron_explorer.ui.components.exports import exportable_chart, file_name
-from neuron_explorer.ui.components.links import line_link, line_url, timeline_url
+from neuron_explorer.ui.components.links import line_link, line_url, place, timeline_url
 from neuron_explorer.ui.components.plain_table import plain_table
 from neuron_explorer.ui.page import Page, Search, offered, page_url
 
@@ -185,7 +185,7 @@ def _table(d: CompareData, found: Comparison, by: str, trace_id: str, search: Se
 def _named(row: Row) -> str:
     """A line's row as the table names it."""
     line = row.line_after or row.line_before or ("", -1, "")
-    return f"{plain(short_file(line[0]), 60)}:{line[1]}" if line[0] else plain(line[2], 80) or "no line"
+    return place(line[0], line[1]) if line[0] else plain(line[2], 80) or "no line"
 
 
 def _row(row: Row, by: str, size: int, d: CompareData) -> dict[str, Any]:

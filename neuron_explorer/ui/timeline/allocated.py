@@ -5,13 +5,13 @@ The rows themselves are no slices: a step of training has thousands of them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
+from neuron_explorer.analysis.detail import detail_of
 from neuron_explorer.ui.timeline.counters import CounterScan
 from neuron_explorer.ui.timeline.reading import integers, text_codes
 
@@ -47,7 +47,7 @@ def moves_of(batch: Any, kind: np.ndarray, kinds: list[str], start: np.ndarray, 
     detail, details = text_codes(batch, "detail")
     device, devices = text_codes(batch, "device")
     used, at = np.unique(detail[rows], return_inverse=True)
-    parsed = [_object(details[code]) for code in used.tolist()]
+    parsed = [detail_of(d) if len(d) <= 2000 else {} for d in (details[code] for code in used.tolist())]
     size = np.array([_whole(d.get("bytes"), 0) for d in parsed], np.int64)[at]
     told = np.array([_whole(d.get("allocated"), -1) for d in parsed], np.int64)[at]
     is_change = np.isin(name[rows], [i for i, n in enumerate(names) if n in _CHANGES])
@@ -56,14 +56,6 @@ def moves_of(batch: Any, kind: np.ndarray, kinds: list[str], start: np.ndarray, 
         integers(batch, "lane", 0)[rows], device[rows], devices, start[rows], np.where(is_change, size, 0),
         np.where(is_found, size, 0), told,
     )  # fmt: skip
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text) if len(text) <= 2000 else None
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _whole(value: Any, otherwise: int) -> int:
