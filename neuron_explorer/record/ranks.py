@@ -18,7 +18,7 @@ from typing import Any
 
 from neuron_explorer.errors import OutputError
 from neuron_explorer.record.plan import RunPlan
-from neuron_explorer.trace.output import check_output, make_directory, output_path, rank_outputs
+from neuron_explorer.trace.output import check_output, make_directory, output_path, rank_of_part, rank_outputs
 
 RANKS_VARIABLE = "NEURON_EXPLORER_RANKS"
 _LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch")
@@ -75,6 +75,8 @@ class Launch:
         make_directory(self._given)
         first = output_path(self._given, 0, 2)
         there = rank_outputs(self._given)
+        if rank_of_part(first.parent.name) is not None:
+            first = first.parent.parent / first.name  # the folders of the ranks are made by the ranks
         for paths in [[first], *there.values()]:
             for path in paths:
                 trace = path.with_suffix("") if path.suffix == ".spool" else path
@@ -95,7 +97,11 @@ class Launch:
             names = [shlex.quote(self._relative(path)) for path in written]
             shown = " ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
             count = "1 rank" if len(names) == 1 else f"{len(names)} ranks, one trace each"
-            lines.append(f"wrote {shown} ({count}); look at one with: nxplorer serve {names[0]}")
+            if rank_of_part(written[0].parent.name) is not None:
+                run = shlex.quote(self._relative(written[0].parent.parent))
+                lines.append(f"wrote {run} ({count}); look at it with: nxplorer serve {run}")
+            else:
+                lines.append(f"wrote {shown} ({count}); look at one with: nxplorer serve {names[0]}")
         for path in interrupted:
             name = shlex.quote(self._relative(path))
             lines.append(f"a rank was killed; build its trace with: nxplorer recover {name}")

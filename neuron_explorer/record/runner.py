@@ -24,7 +24,7 @@ from neuron_explorer.record.on_import import when_imported
 from neuron_explorer.record.plan import RunPlan
 from neuron_explorer.record.program import Program, ProgramError, load_module, load_script, replace_main
 from neuron_explorer.trace.environment import rank_and_world_size, restart_count
-from neuron_explorer.trace.output import check_output, make_directory, output_path, spool_path
+from neuron_explorer.trace.output import check_output, make_directory, make_part, output_path, spool_path
 from neuron_explorer.trace.session import disabled
 
 _OWN_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
@@ -95,6 +95,7 @@ class Recording:
 
     def _check(self, plan: RunPlan) -> None:
         make_directory(self._given)
+        make_part(self.output)
         check_output(self.output, overwrite=plan.overwrite)
 
     def start(self) -> None:

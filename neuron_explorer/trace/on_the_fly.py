@@ -16,6 +16,7 @@ from typing import Final
 
 from ..errors import BadTraceError, OutputError
 from .importers.report import Progress
+from .run_files import trace_files
 from .sniff import is_spool, printable
 
 __all__ = ["FOLDER", "Reading", "all_ready", "is_foreign", "ready"]
@@ -38,7 +39,7 @@ def is_foreign(path: Path) -> bool:
     try:
         if is_spool(path) or not path.exists():
             return False
-        if path.is_dir() and next(path.glob("*.parquet"), None) is not None:
+        if path.is_dir() and trace_files(path):
             return False  # a directory with traces
         if path.is_file():
             with path.open("rb") as file:

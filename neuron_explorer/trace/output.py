@@ -11,7 +11,13 @@ from pathlib import Path
 
 from neuron_explorer.errors import OutputError
 
-__all__ = ["check_output", "claim_spool", "make_directory", "mapping_is_safe", "output_path", "spool_path"]
+__all__ = [
+    "check_output", "claim_spool", "make_directory", "mapping_is_safe", "output_path", "part_name", "rank_of_part",
+    "spool_path",
+]  # fmt: skip
+
+PART = "part_rank"
+"""The partition key of a run's directory: another name than the column ``rank``, which pandas would not read twice."""
 
 # Shared mappings lose data, or end the program with SIGBUS, when such a server goes away.
 _NETWORK_FILE_SYSTEMS = frozenset(
@@ -27,10 +33,38 @@ def output_path(path: str | os.PathLike[str], rank: int, world_size: int = 1, at
 
     No two ranks share a name. ``{rank}`` in ``path`` stands for the rank. Without it, a rank of
     several writes ``trace.rank0.parquet`` for ``trace.parquet`` (a name that says ``rank0`` by
-    itself stays), and ``run/rank0.parquet`` for the directory ``run/``. When the launcher starts
-    the ranks again (``attempt`` > 0), the name says that too.
+    itself stays), and ``run/part_rank=0000/trace.parquet`` for the directory ``run/``, which query
+    engines read as one table, partitioned by rank. When the launcher starts the ranks again
+    (``attempt`` > 0), the name says that too.
     """
     return Path(os.path.abspath(_named(_text(path), str(rank), world_size, attempt)))
+
+
+_IN_PART = r"trace(?:\.attempt\d+)?\.parquet(?:\.spool)?"
+
+
+def part_name(rank: int | str, world_size: int = 1) -> str:
+    """The folder of a rank in the directory of a run, so many digits wide that names sort as ranks do."""
+    width = max(4, len(str(max(1, world_size) - 1)))
+    return f"{PART}={str(rank).zfill(width)}"
+
+
+def rank_of_part(name: str) -> int | None:
+    """The rank that such a folder is for; None for another folder."""
+    match = re.fullmatch(rf"{PART}=(\d{{1,9}})", name)
+    return int(match[1]) if match is not None else None
+
+
+def make_part(output: Path) -> None:
+    """Create the folder of a rank, in the directory of its run. Raises ``OutputError``."""
+    if rank_of_part(output.parent.name) is None or not output.parent.parent.is_dir():
+        return
+    try:
+        output.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"The directory {output.parent} cannot be created: {error.strerror or error}; choose another path."
+        ) from None
 
 
 def is_directory_name(path: str | os.PathLike[str], world_size: int = 1) -> bool:
@@ -57,17 +91,30 @@ def make_directory(path: str | os.PathLike[str]) -> None:
 
 def rank_outputs(path: str | os.PathLike[str]) -> dict[int, list[Path]]:
     """The traces that ranks wrote for ``path``, and what interrupted recordings left, by rank."""
+    found: dict[int, list[Path]] = {}
+    text = _text(path)
+    if is_directory_name(text, 2):
+        for part in _entries(Path(os.path.abspath(text))):
+            rank = rank_of_part(part.name)
+            if rank is not None:
+                written = [p for p in _entries(part) if re.fullmatch(_IN_PART, p.name)]
+                if written:
+                    found.setdefault(rank, []).extend(written)
+        return dict(sorted(found.items()))
     mark = "\1"
-    pattern = Path(os.path.abspath(_named(_text(path), mark, 2, 0)))
+    pattern = Path(os.path.abspath(_named(text, mark, 2, 0)))
     end = re.escape(pattern.suffix)
     name = re.escape(pattern.name).removesuffix(end).replace(mark, r"(\d+)")
-    found: dict[int, list[Path]] = {}
-    if mark in pattern.name and pattern.parent.is_dir():
-        for file in sorted(pattern.parent.iterdir()):
+    if mark in pattern.name:
+        for file in _entries(pattern.parent):
             match = re.fullmatch(rf"{name}(?:\.attempt\d+)?{end}(?:\.spool)?", file.name)
             if match is not None:
                 found.setdefault(int(match[1]), []).append(file)
     return dict(sorted(found.items()))
+
+
+def _entries(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir()) if directory.is_dir() else []
 
 
 def _text(path: str | os.PathLike[str]) -> str:
@@ -82,7 +129,7 @@ def _text(path: str | os.PathLike[str]) -> str:
 def _named(text: str, rank: str, world_size: int, attempt: int) -> str:
     again = f".attempt{attempt}" if attempt > 0 and world_size > 1 else ""
     if is_directory_name(text, world_size):
-        return os.path.join(text.replace("{rank}", rank), f"rank{rank}{again}.parquet")
+        return os.path.join(text.replace("{rank}", rank), part_name(rank, world_size), f"trace{again}.parquet")
     named = "{rank}" in text or re.search(rf"rank[-_]?0*{re.escape(rank)}(?!\d)", text) is not None
     stem, suffix = os.path.splitext(text.replace("{rank}", rank))
     return f"{stem}{'' if named or world_size < 2 else f'.rank{rank}'}{again}{suffix}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..errors import BadTraceError, OutputError
+from ..errors import BadTraceError, NeuronExplorerError, OutputError
 from .convert import ConvertResult, convert
 from .output import living_writer
+from .run_files import unfinished
 from .sniff import is_spool, printable
 
-__all__ = ["recover"]
+__all__ = ["recover", "recover_all"]
 
 
 def recover(
@@ -43,6 +44,28 @@ def recover(
     if target.exists() and not overwrite:
         raise OutputError(f"{printable(target)} exists; use --force to overwrite it, or -o to name another file.")
     return convert(spool, target, recovered=True)
+
+
+def recover_all(
+    directory: Path, output: Path | None = None, *, overwrite: bool = False
+) -> tuple[list[ConvertResult], list[tuple[Path, NeuronExplorerError]]]:
+    """Recover every recording of a directory and of the folders of its ranks: results, and those that failed and why.
+
+    Raises ``BadTraceError`` when there is none, ``OutputError`` when one ``output`` is given for all of them.
+    """
+    if output is not None:
+        raise OutputError(f"-o names the trace of one recording; {printable(directory)} may hold several.")
+    spools = unfinished(directory)
+    if not spools:
+        raise BadTraceError(f"{printable(directory)} holds no unfinished recording; there is nothing to recover.")
+    done: list[ConvertResult] = []
+    failed: list[tuple[Path, NeuronExplorerError]] = []
+    for spool in spools:
+        try:
+            done.append(recover(spool, overwrite=overwrite))
+        except NeuronExplorerError as error:
+            failed.append((spool, error))
+    return done, failed
 
 
 def _target(spool: Path) -> Path:

@@ -91,6 +91,7 @@ class Profile:
         self._reset()
         if not self._disabled and _active is None:  # else start() says what is in the way
             output.make_directory(path)
+            output.make_part(self._output)
             output.check_output(self._output, overwrite=overwrite)
 
     def _reset(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from neuron_explorer.errors import NeuronExplorerError
+from neuron_explorer.trace.run_files import trace_files
 from neuron_explorer.ui.watch import Signature, signature
 
 EVERY_S: Final = 2.0
@@ -63,7 +64,4 @@ class Folders:
 
 
 def _files(folder: Path) -> list[Path]:
-    try:
-        return sorted(path.resolve() for path in folder.glob("*.parquet") if path.is_file())[:MOST_FILES]
-    except OSError:
-        return []
+    return [path.resolve() for path in trace_files(folder)[:MOST_FILES]]

@@ -10,6 +10,7 @@ from typing import Final
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.errors import BadTraceError
 from neuron_explorer.trace.on_the_fly import Reading, all_ready, is_foreign
+from neuron_explorer.trace.run_files import trace_files, unfinished
 from neuron_explorer.trace.sniff import is_spool, printable
 from neuron_explorer.ui.folders import MOST_FILES, Folders
 from neuron_explorer.ui.recording import Snapshot
@@ -33,9 +34,9 @@ class Offer:
 def offered(paths: Sequence[Path | str]) -> Offer:
     """What the arguments stand for; nothing is opened yet.
 
-    A folder stands for the ``*.parquet`` in it, in name order; a trace that is not there but is
-    being recorded, and a ``.spool`` folder, for the recording. Raises BadTraceError for a
-    folder without any.
+    A folder stands for the ``*.parquet`` in it and in its folders ``part_rank=…``, in name order;
+    a trace that is not there but is being recorded, and a ``.spool`` folder, for the recording.
+    Raises BadTraceError for a folder without any.
     """
     offer = Offer()
     for path in map(Path, paths):
@@ -54,7 +55,7 @@ def offered(paths: Sequence[Path | str]) -> Offer:
 
 
 def _folder(path: Path, offer: Offer) -> None:
-    inside = sorted(p for p in path.glob("*.parquet") if p.is_file())
+    inside = trace_files(path)
     if not inside and is_foreign(path):
         offer.files.append(path)
         offer.named.add(path)
@@ -65,11 +66,11 @@ def _folder(path: Path, offer: Offer) -> None:
         offer.notes.append(f"{printable(path)}: only the first {MOST_FILES:,} of {len(inside):,} files are looked at.")
     offer.files += inside[:MOST_FILES]
     offer.folders.append(path)
-    unfinished = [p for p in sorted(path.glob("*.parquet.spool"))[:MOST_FILES] if is_spool(p)]
-    if unfinished:
-        names = ", ".join(printable(p.name) for p in unfinished[:MOST_NAMED])
+    spools = unfinished(path)
+    if spools:
+        names = ", ".join(printable(p.relative_to(path)) for p in spools[:MOST_NAMED])
         offer.notes.append(
-            f"{q.plural(len(unfinished), 'unfinished recording')} not shown ({names}): name one to look at it."
+            f"{q.plural(len(spools), 'unfinished recording')} not shown ({names}): name one to look at it."
         )
 
 

@@ -108,7 +108,7 @@ def test_a_rank_that_is_killed_leaves_a_recording(tmp_path: Path) -> None:
     (tmp_path / "dies.py").write_text(DIES)
     done = record(tmp_path, "-o", "run/", *LAUNCH, "dies.py")
     assert done.returncode == 1
-    assert "neuron-explorer: a rank was killed; build its trace with: nxplorer recover run/rank1.parquet.spool" in said(
+    assert "neuron-explorer: a rank was killed; build its trace with: nxplorer recover run/part_rank=0001/trace.parquet.spool" in said(
         done
     )
 

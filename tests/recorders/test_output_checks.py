@@ -97,9 +97,9 @@ def test_rank_in_the_name(tmp_path, monkeypatch):
     [
         ("trace.parquet", 0, 0, "trace.rank0.parquet"),
         ("trace.parquet", 11, 2, "trace.rank11.attempt2.parquet"),
-        ("run/", 3, 0, "run/rank3.parquet"),
-        ("run/", 3, 1, "run/rank3.attempt1.parquet"),
-        ("run-{rank}/", 3, 0, "run-3/rank3.parquet"),
+        ("run/", 3, 0, "run/part_rank=0003/trace.parquet"),
+        ("run/", 3, 1, "run/part_rank=0003/trace.attempt1.parquet"),
+        ("run-{rank}/", 3, 0, "run-3/part_rank=0003/trace.parquet"),
         ("{rank}.parquet", 3, 0, "3.parquet"),
         ("{rank}.parquet", 3, 1, "3.attempt1.parquet"),
         ("my_rank3.parquet", 3, 0, "my_rank3.parquet"),
@@ -117,18 +117,19 @@ def test_one_name_a_rank(given, rank, attempt, name, tmp_path):
 
 def test_one_process_has_the_name_that_it_asked_for(tmp_path):
     assert output.output_path(tmp_path / "trace.parquet", 0, 1, 3) == tmp_path / "trace.parquet"
-    assert output.output_path(f"{tmp_path}/run/", 0) == tmp_path / "run" / "rank0.parquet"
+    assert output.output_path(f"{tmp_path}/run/", 0) == tmp_path / "run" / "part_rank=0000" / "trace.parquet"
 
 
 def test_a_directory_that_exists_holds_the_traces_of_all_ranks(tmp_path):
-    assert output.output_path(tmp_path, 2, 4) == tmp_path / "rank2.parquet"
+    assert output.output_path(tmp_path, 2, 4) == tmp_path / "part_rank=0002" / "trace.parquet"
+    assert output.output_path(tmp_path, 2, 10_001).parent.name == "part_rank=00002"
 
 
 def test_a_directory_is_created_and_its_parents_are_not(tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert neuron_explorer.profile(f"{tmp_path}/run/").path == tmp_path / "run" / "rank1.parquet"
-    assert (tmp_path / "run").is_dir()
+    assert neuron_explorer.profile(f"{tmp_path}/run/").path == tmp_path / "run" / "part_rank=0001" / "trace.parquet"
+    assert (tmp_path / "run" / "part_rank=0001").is_dir()
     with pytest.raises(OutputError, match="cannot be created"):
         neuron_explorer.profile(f"{tmp_path}/no/run/")
     (tmp_path / "file").write_text("")
@@ -147,6 +148,18 @@ def test_what_ranks_wrote(tmp_path):
         10: ["a.rank10.parquet"],
     }
     assert list(output.rank_outputs(tmp_path / "a.rank{rank}.parquet")) == [0, 2, 10]
+
+
+def test_what_ranks_wrote_into_a_directory(tmp_path):
+    for name in ("part_rank=0000/trace.parquet", "part_rank=0002/trace.parquet.spool", "part_rank=x/trace.parquet",
+                 "part_rank=0010/trace.attempt1.parquet", "part_rank=0011/notes.txt", "rank3.parquet"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert {rank: [path.name for path in paths] for rank, paths in output.rank_outputs(f"{tmp_path}/").items()} == {
+        0: ["trace.parquet"],
+        2: ["trace.parquet.spool"],
+        10: ["trace.attempt1.parquet"],
+    }
 
 
 def leave_spool(path, pid, start_unix_ns):

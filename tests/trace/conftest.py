@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,12 @@ import pytest
 from neuron_explorer.trace import spool
 from neuron_explorer.trace.convert import convert
 from neuron_explorer.trace.store import load
+
+_SPEC = importlib.util.spec_from_file_location("synthetic", Path(__file__).parents[1] / "synthetic.py")
+if "synthetic" not in sys.modules:
+    _MODULE = importlib.util.module_from_spec(_SPEC)
+    sys.modules["synthetic"] = _MODULE
+    _SPEC.loader.exec_module(_MODULE)
 
 START = 1_000_000
 TORCH = "/usr/lib/python3/site-packages/torch"
