@@ -23,6 +23,9 @@ LOST_CAPTURE: Final = 0.5
 ALIKE: Final = ("torch", "python", "device", "chip", "cpu", "threads")
 """Facts of the environment on which the operators of a step depend."""
 
+RANKS: Final = "ranks"
+"""Of the environment: how many ranks the counts are the sum of; not there for one process."""
+
 FEW: Final = 5
 """Keys a side from which a baseline that has none of them is taken for another program's."""
 
@@ -91,6 +94,11 @@ class Differences:
 def differences(baseline: Baseline, run: Counts, *, tolerance: Mapping[str, float] | None = None) -> Differences:
     """Compare. ``tolerance``: by group, the relative change that is none (peak memory)."""
     apart = _apart(baseline, run)
+    of_ranks = next(((before, after) for name, before, after in apart if name == RANKS), None)
+    if of_ranks is not None:
+        why = f"the baseline is of {of_ranks[0]} ranks and this run of {of_ranks[1]}"
+        group = run.groups["launches"].group
+        return Differences((), (Unseen(group, "run", why, "run as many ranks, or make a new baseline"),), 0, apart)
     if _foreign(baseline, run):
         return Differences((), (), 0, apart, foreign=True)
     soft = any(name in ALIKE for name, _, _ in apart)
@@ -135,6 +143,9 @@ def _apart(baseline: Baseline, run: Counts) -> tuple[tuple[str, str, str], ...]:
         before = baseline.facts.get(name, "")
         if before and after not in before.split(" or "):
             found.append((name, before, after))
+    ranks, now = baseline.facts.get(RANKS) or "1", run.environment.get(RANKS, "1")
+    if ranks != now and not any(name == RANKS for name, _, _ in found):
+        found.append((RANKS, ranks, now))
     before, after = baseline.facts.get("steps", ""), run.rule or "not observed"
     if before and _LINE.sub("", before) != _LINE.sub("", after):
         found.append(("what a step is", before, after))
@@ -203,7 +214,10 @@ def _lost(baseline: Baseline, run: Counts) -> str:
         return "no step of the recording is steady, and the baseline counts a steady step"
     section = baseline.sections.get("launches")
     before = section.counts.get(("total",)) if section else None
-    after = run.groups["launches"].counts.get(("total",)) if "launches" in run.groups else None
+    launches = run.groups.get("launches")
+    if launches is not None and not launches.observed:
+        return ""  # said as not observed, with its reason
+    after = launches.counts.get(("total",)) if launches is not None else None
     if before is not None and (after.high if after else 0) < LOST_CAPTURE * before.low:
         return "the recording saw less than half of the launches"
     return ""

@@ -14,19 +14,15 @@ from neuron_explorer.check.baseline import (
     baseline_of,
     parse_baseline,
 )
-from neuron_explorer.check.counts import Counted, Counts, counts_of
+from neuron_explorer.check.counts import Counted, Counts
+from neuron_explorer.check.ranks import counts_of_path
 from neuron_explorer.errors import OutputError
 from neuron_explorer.trace.sniff import printable
-from neuron_explorer.trace.store import load
 
 
 def counts_of_files(paths: Sequence[Path]) -> list[Counts]:
-    """The counts of each trace. Raises ``BadTraceError`` for one that cannot be read."""
-    found = []
-    for path in paths:
-        with load(path) as trace:
-            found.append(counts_of(trace))
-    return found
+    """The counts of each trace, and of the run in each directory. Raises ``BadTraceError`` for what cannot be read."""
+    return [counts_of_path(path) for path in paths]
 
 
 def joined(every: Sequence[Counts]) -> Counts:

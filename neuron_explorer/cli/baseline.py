@@ -24,10 +24,14 @@ def baseline(
     from neuron_explorer.check.baseline import baseline_of, baseline_text
     from neuron_explorer.check.command import run_baseline
     from neuron_explorer.check.files import counts_of_files, write_text
+    from neuron_explorer.cli.opened import recordings_of
 
     if bool(run) == bool(traces):
         raise typer.BadParameter("give traces, or --run.", param_hint="TRACES")
-    counts = run_baseline(run, runs) if run else counts_of_files(traces or [])
+    counts = (
+        run_baseline(run, runs) if run
+        else counts_of_files([found for trace in traces or [] for found in recordings_of(trace)])
+    )  # fmt: skip
     made = baseline_of(counts)
     write_text(output, baseline_text(made))
     keys = sum(len(section.counts) for section in made.sections.values())

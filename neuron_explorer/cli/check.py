@@ -20,7 +20,8 @@ class Format(str, Enum):
 
 def check(
     traces: Annotated[
-        list[Path] | None, typer.Argument(help="Recordings of the run to check.", show_default=False)
+        list[Path] | None,
+        typer.Argument(help="Recordings of the run to check; of a distributed run, its directory.", show_default=False),
     ] = None,
     baseline: Annotated[
         Path | None, typer.Option("--baseline", "-b", help="The baseline to compare with.", show_default=False)
@@ -57,7 +58,7 @@ def check(
     Exit codes: 0 ok, 1 a regression or a budget exceeded, 3 no usable baseline or nothing compared, 4 unreadable input.
     """
     from neuron_explorer.check.command import run_against, run_check, run_self_test
-    from neuron_explorer.cli.opened import paths_of
+    from neuron_explorer.cli.opened import recordings_of
 
     if bool(run) != bool(against):
         raise typer.BadParameter("--run and --against belong together.")
@@ -69,7 +70,7 @@ def check(
         )
     if not traces:
         raise typer.BadParameter("give a trace, or --run with --against.", param_hint="TRACES")
-    traces = [found for trace in traces for found in paths_of(trace)]
+    traces = [found for trace in traces for found in recordings_of(trace)]
     if self_test:
         raise typer.Exit(run_self_test(traces))
     code = run_check(

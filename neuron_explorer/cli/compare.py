@@ -26,9 +26,10 @@ def compare(
 ) -> None:
     """Say what changed in a step: by part, line, operator, shape and module, and what is counted exactly."""
     from neuron_explorer.analysis.render_answer import render
-    from neuron_explorer.cli.opened import paths_of
+    from neuron_explorer.cli.opened import recordings_of
     from neuron_explorer.comparing.comparison import comparison
     from neuron_explorer.comparing.report import answer_of
     from neuron_explorer.comparing.sides import runs_of
 
-    print(render(answer_of(comparison(runs_of(paths_of(before)), runs_of(paths_of(after))), top), format.value), end="")
+    found = comparison(runs_of(recordings_of(before)), runs_of(recordings_of(after)))
+    print(render(answer_of(found, top), format.value), end="")
