@@ -28,6 +28,8 @@ _NAME: Final = "lower(coalesce(name, ''))"
 _SYNC_NAME: Final = "^(cuda|hip|cu|mtia|xpu|nrt)[a-z_]*synchronize"
 _COLLECTIVE_NAME: Final = "nccl|rccl|^(mscclpp?|oneccl)|cc_?exec"
 _COPY_NAME: Final = "^(mem(cpy|set)|dma)"
+SYNC_NAME: Final = re.compile(_SYNC_NAME)
+"""The same as ``IS_SYNC``, for a name in lower case."""
 IS_SYNC: Final = f"regexp_matches({_NAME}, '{_SYNC_NAME}')"
 """SQL: a driver's call that waits for the device."""
 IS_COLLECTIVE: Final = f"regexp_matches({_NAME}, '{_COLLECTIVE_NAME}')"
@@ -44,9 +46,6 @@ HOST_SORT: Final = (
 )
 """SQL: the sort of a host row, as a position in ``SORTS``."""
 HOST_KINDS: Final = (*WORK_KINDS, "data_wait", "gc", "compile", "recompile")
-
-OUTERMOST: Final = "(depth = 0 OR top_level OR kind <> 'op')"
-"""SQL: without operators that an operator called, which lie inside it: most rows of a trace."""
 
 DEVICE_KINDS: Final = ("device", "copy", "collective")
 DEVICE_SORT: Final = (
@@ -134,7 +133,7 @@ _BACKWARD: Final = 0
 _SORTERS: Final = {
     "host": Sorter(
         {kind: SORTS.index(_BY_KIND.get(kind, WORK)) for kind in HOST_KINDS},
-        ((re.compile(_SYNC_NAME), ("launch",), SORTS.index(SYNC)),), outermost=True,
+        ((SYNC_NAME, ("launch",), SORTS.index(SYNC)),), outermost=True,
     ),
     "device": Sorter(
         {"device": SORTS.index(WORK), "copy": SORTS.index(COPY), "collective": SORTS.index(COLLECTIVE)},

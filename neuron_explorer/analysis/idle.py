@@ -13,9 +13,10 @@ from neuron_explorer.analysis import intervals as iv
 from neuron_explorer.analysis.breakdown import LONG_GAP_NS, Layer, layers_of
 from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.intervals import Intervals
-from neuron_explorer.analysis.places_at import Marks, launched_from, marks, marks_by, place_names
+from neuron_explorer.analysis.places_at import LinesAt, Marks, lines_at
 from neuron_explorer.analysis.scope import Scope, scopes
-from neuron_explorer.analysis.selection import Selection, kinds_sql, select
+from neuron_explorer.analysis.selection import Selection, select
+from neuron_explorer.trace.arrays import grouped
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -46,12 +47,9 @@ CAUSES: Final = {
 _NAMES: Final = tuple(CAUSES)
 _WORKS: Final = ("compute", "submit", "copies", "collectives_exposed", "fallback")
 WAITS: Final = {
-    "data": "kind = 'data_wait'",
-    "sync": f"kind = 'sync' OR (kind = 'launch' AND {a.IS_SYNC})",
-    "compile": "kind IN ('compile', 'recompile')",
-    "fallback": "kind = 'fallback'",
-}
-"""SQL: events whose own line is that of a gap that they are the cause of."""
+    "data": ("data_wait",), "sync": ("sync",), "compile": ("compile", "recompile"), "fallback": ("fallback",),
+}  # fmt: skip
+"""Kinds of events whose own line is that of a gap that they are the cause of; a driver's call that waits, too."""
 
 _ELSEWHERE: Final = ("collective", "other_stream")
 _QUEUE: Final = ("submit", "python", "unexplained")
@@ -103,44 +101,54 @@ def idle(trace: Trace, period: str | Filter = "auto", selection: Selection | Non
     """The gaps within the selected steps, or the run. Raises ValueError as ``select``."""
     chosen = selection or select(trace, period)
     ranks = scopes(trace, chosen)
-    names: dict[int, str] = {}
+    compilers = {scope.rank: _compilers(trace, scope) for scope in ranks}
+    mains = [scope.main.lane for scope in ranks if scope.main is not None]
+    lines = lines_at(
+        trace, mains, {*mains, *(lane for lanes in compilers.values() for lane in lanes)},
+        [lane.lane for scope in ranks for lane in scope.devices],
+        waits=WAITS, device_kinds=a.DEVICE_KINDS, sync_name=a.SYNC_NAME, sync="sync",
+    )  # fmt: skip
     found: list[IdleLane] = []
     for scope in ranks:
         layers, _ = layers_of(trace, chosen, scope)
-        names = names or place_names(trace)
-        found += _of_rank(trace, scope, layers, names)
+        found += _of_rank(trace, scope, layers, compilers[scope.rank], lines)
     return Idle(tuple(found), any(scope.devices for scope in ranks), chosen)
 
 
-def _of_rank(trace: Trace, scope: Scope, layers: list[Layer], names: dict[int, str]) -> list[IdleLane]:
-    host = _Host(trace, scope, layers)
+def _compilers(trace: Trace, scope: Scope) -> list[int]:
+    return [x.lane for x in a.lane_table(trace) if x.kind == "compile" and x.process == scope.process]
+
+
+def _of_rank(
+    trace: Trace, scope: Scope, layers: list[Layer], compilers: list[int], lines: LinesAt
+) -> list[IdleLane]:
+    host = _Host(scope, layers, compilers, lines)
     windows = iv.merged(scope.low, scope.high)
     if not scope.devices:
         if scope.main is None:
             return []
         busy = _working(layers)
         label = "host between operators"
-        return [_lane(label, "host", scope.rank, -1, busy, windows, host, host.main, [], names)]
+        return [_lane(label, "host", scope.rank, -1, busy, windows, host, host.main, [], lines)]
     found = []
     did = {lane.lane: a.activity(trace, [lane.lane], device=True) for lane in scope.devices}
-    kinds = kinds_sql(a.DEVICE_KINDS)
     for device in dict.fromkeys(lane.device for lane in scope.devices):
         mine = [lane for lane in scope.devices if lane.device == device]
         if len(mine) > 1:
             every = iv.union(*(moments for lane in mine for moments in did[lane.lane].values()))
-            said = launched_from(trace, [lane.lane for lane in mine], kinds)
+            said = lines.runs(lane.lane for lane in mine)
             label = f"{device or 'device'}, all streams"
-            found.append(_lane(label, "device", scope.rank, -1, every, windows, host, said, [], names))
+            found.append(_lane(label, "device", scope.rank, -1, every, windows, host, said, [], lines))
         for lane in mine:
             others = [did[other.lane] for other in mine if other is not lane]
             elsewhere = [
                 Layer("collective", iv.union(*(d[a.COLLECTIVE] for d in others))),
                 Layer("other_stream", iv.union(*(d[sort] for d in others for sort in (a.WORK, a.COPY)))),
             ]
-            said = launched_from(trace, [lane.lane], kinds)
+            said = lines.runs([lane.lane])
             busy = iv.union(*did[lane.lane].values())
             found.append(
-                _lane(lane.label, "stream", scope.rank, lane.stream, busy, windows, host, said, elsewhere, names)
+                _lane(lane.label, "stream", scope.rank, lane.stream, busy, windows, host, said, elsewhere, lines)
             )
     return found
 
@@ -159,13 +167,12 @@ def _working(layers: list[Layer]) -> Intervals:
 class _Host:
     """What the host did, and the lines of what it waited for."""
 
-    def __init__(self, trace: Trace, scope: Scope, layers: list[Layer]) -> None:
+    def __init__(self, scope: Scope, layers: list[Layer], compilers: list[int], lines: LinesAt) -> None:
         self.layers = [layer for layer in layers if layer.part in CAUSES and not layer.of_device]
         self.sync = iv.union(*(layer.moments for layer in self.layers if layer.part == "sync"))
         main = [] if scope.main is None else [scope.main.lane]
-        self.main = marks(trace, main, a.OUTERMOST)
-        compiles = [x.lane for x in a.lane_table(trace) if x.kind == "compile" and x.process == scope.process]
-        self._waits = marks_by(trace, [*main, *compiles], WAITS)
+        self.main = lines.outermost(main[0] if main else -1)
+        self._waits = {what: lines.waits(what, [*main, *compilers]) for what in WAITS}
 
     def places(self, cause: str, gaps: Intervals, said: Marks) -> np.ndarray:
         """Keys of the lines of gaps with this cause."""
@@ -179,7 +186,7 @@ class _Host:
 
 def _lane(
     label: str, kind: str, rank: int, stream: int, busy: Intervals, windows: Intervals, host: _Host, said: Marks,
-    elsewhere: Sequence[Layer], names: dict[int, str],
+    elsewhere: Sequence[Layer], lines: LinesAt,
 ) -> IdleLane:  # fmt: skip
     gaps = _gaps(busy, windows)
     length = gaps.stop - gaps.start
@@ -210,7 +217,7 @@ def _lane(
         key[mine] = host.places(_NAMES[code], Intervals(long.start[mine], long.stop[mine]), said)
     order = np.lexsort((long.start, long.start - long.stop))[:MOST_GAPS]
     kept = tuple(
-        Gap(start, stop - start, _NAMES[code], ns, names.get(line, ""))
+        Gap(start, stop - start, _NAMES[code], ns, lines.name(line))
         for start, stop, code, ns, line in zip(
             *(x[order].tolist() for x in (long.start, long.stop, cause, best, key)), strict=True
         )
@@ -218,7 +225,7 @@ def _lane(
     numbers = np.bincount(cause, minlength=len(_NAMES)).tolist() if len(long) else [0] * len(_NAMES)
     numbers[_NAMES.index("tiny")] = int(tiny.sum())
     by_cause = {name: (sums.get(name, 0), numbers[i]) for i, name in enumerate(_NAMES) if sums.get(name)}
-    by_place = _by_place(long, cause, key, names)
+    by_place = _by_place(long, cause, key, lines)
     if sums["tiny"]:
         by_place["", "tiny"] = (sums["tiny"], int(tiny.sum()))
     return IdleLane(label, kind, rank, stream, whole - total, total, len(gaps), kept, by_cause, by_place)
@@ -268,19 +275,19 @@ def _reasons(
 
 
 def _by_place(
-    gaps: Intervals, cause: np.ndarray, key: np.ndarray, names: dict[int, str]
+    gaps: Intervals, cause: np.ndarray, key: np.ndarray, lines: LinesAt
 ) -> dict[tuple[str, str], tuple[int, int]]:
     found: dict[tuple[str, str], tuple[int, int]] = {}
     length = gaps.stop - gaps.start
     for code in np.flatnonzero(np.bincount(cause, minlength=1)).tolist():
         mine = np.flatnonzero(cause == code)
-        lines, inverse = np.unique(key[mine], return_inverse=True)
-        order = np.argsort(inverse.ravel(), kind="stable")
-        first = np.searchsorted(inverse.ravel()[order], np.arange(len(lines)))
+        places, position = grouped(key[mine])
+        order = np.argsort(position, kind="stable")
+        first = np.searchsorted(position[order], np.arange(len(places)))
         sums = np.add.reduceat(length[mine][order], first).tolist()
         counts = np.diff(np.append(first, len(mine))).tolist()
-        for line, ns, number in zip(lines.tolist(), sums, counts, strict=True):
-            name = (names.get(line, ""), _NAMES[code])
+        for line, ns, number in zip(places.tolist(), sums, counts, strict=True):
+            name = (lines.name(line), _NAMES[code])
             known = found.get(name, (0, 0))
             found[name] = (known[0] + ns, known[1] + number)
     return found

@@ -1,7 +1,12 @@
-"""Source lines of events by the moment: the next event of some lanes that has a line, or the last one."""
+"""Source lines of events by the moment: the next event of some lanes that has a line, or the last one.
+
+One pass over the trace finds them for every lane that is asked about; a second one finds what launched the
+executions of streams.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -11,15 +16,20 @@ import numpy as np
 from neuron_explorer.analysis.answer import place
 from neuron_explorer.analysis.intervals import FAR, stops
 from neuron_explorer.analysis.plain import plain
-from neuron_explorer.trace.arrays import values_of
+from neuron_explorer.analysis.scan import coded, read_parts
+from neuron_explorer.trace.arrays import among, distinct, values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from neuron_explorer.trace.store import Trace
 
-_KEY: Final = "hash(file, line)"
+__all__ = ["LinesAt", "Marks", "lines_at"]
+
 _NO_PLACE: Final = 0
+_RUNS, _OUTERMOST = "runs", "outermost"
+_COLUMNS: Final = ("kind", "name", "lane", "start", "duration", "depth", "top_level", "file", "line", "correlation")
+_LAUNCHERS: Final = ("id", "start", "duration", "file", "line")
 
 
 @dataclass(frozen=True)
@@ -65,74 +75,177 @@ class Marks:
         return np.where(there, self.key[np.clip(position, 0, len(self.start) - 1)], np.uint64(_NO_PLACE))
 
 
-def marks(trace: Trace, lanes: Iterable[int], what: str = "TRUE", *, placed: bool = True) -> Marks:
-    """The events of the lanes that the SQL condition ``what`` picks. ``placed``: only those with a line."""
-    numbers = ", ".join(str(int(n)) for n in sorted(set(lanes)))
-    condition = f"({what}) AND file IS NOT NULL" if placed else f"({what})"
-    return _marks(
-        trace.sql_arrow(
-            f'SELECT "start", duration, CASE WHEN file IS NULL THEN 0::UBIGINT ELSE {_KEY} END AS key '
-            f"FROM events WHERE lane IN ({numbers or 'NULL'}) AND {condition}"
-        )
-    )
+class _Lines:
+    """Keys of lines: the number of the file, and the line in it."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, int] = {}
+        self._texts: list[str] = [""]
+        self._named: dict[int, str] = {_NO_PLACE: ""}
+
+    def keys(self, table: pa.Table) -> np.ndarray:
+        """Of each row, 0 where it has no file."""
+        codes, files = coded(table.column("file"))
+        known = np.zeros(len(files) + 1, np.uint64)
+        for code, file in enumerate(files):
+            number = self._files.get(file)
+            if number is None:
+                number = self._files[file] = len(self._texts)
+                self._texts.append(file)
+            known[code] = number
+        file_number = known[codes]
+        line = values_of(table.column("line")).astype(np.uint32).astype(np.uint64)
+        return np.where(file_number == 0, np.uint64(_NO_PLACE), file_number << np.uint64(32) | line)
+
+    def name(self, key: int) -> str:
+        """The line, safe to print; "" for none."""
+        found = self._named.get(key)
+        if found is None:
+            line = key & 0xFFFFFFFF
+            line -= (line >> 31) << 32
+            found = self._named[key] = plain(place(self._texts[key >> 32], line), 400)
+        return found
 
 
-def marks_by(trace: Trace, lanes: Iterable[int], what: Mapping[str, str]) -> dict[str, Marks]:
-    """The events of the lanes that each SQL condition picks, with a line or without one, in one go."""
-    numbers = ", ".join(str(int(n)) for n in sorted(set(lanes))) or "NULL"
-    sort = " ".join(f"WHEN {condition} THEN {i}" for i, condition in enumerate(what.values()))
-    table = trace.sql_arrow(
-        f'SELECT "start", duration, CASE WHEN file IS NULL THEN 0::UBIGINT ELSE {_KEY} END AS key, '
-        f"(CASE {sort} ELSE -1 END)::TINYINT AS sort FROM events WHERE lane IN ({numbers}) "
-        f"AND ({' OR '.join(f'({condition})' for condition in what.values())})"
-    )
-    sorts = values_of(table.column("sort"))
-    from neuron_explorer.trace.write import integers  # Arrow is loaded late
+@dataclass
+class LinesAt:
+    """Marks of the lanes that were asked about. ``name``: says what a key stands for."""
 
-    return {name: _marks(table.filter(integers(sorts == i, "bool"))) for i, name in enumerate(what)}
+    lines: _Lines
+    found: dict[tuple[str, int], list[tuple[np.ndarray, ...]]]
 
+    def name(self, key: int) -> str:
+        """The line of a key, safe to print; "" for none."""
+        return self.lines.name(key)
 
-def launched_from(trace: Trace, lanes: Iterable[int], what: str) -> Marks:
-    """Executions on streams with the line of what launched them: their own, else that of the event that
-    they name (``correlation``)."""
-    numbers = ", ".join(str(int(n)) for n in sorted(set(lanes))) or "NULL"
-    here = f"lane IN ({numbers}) AND ({what})"
-    return _marks(
-        trace.sql_arrow(
-            f"WITH runs AS (SELECT \"start\", duration, file, line, correlation FROM events WHERE {here}), "
-            "wanted AS (SELECT DISTINCT correlation AS id FROM runs WHERE correlation >= 0), "
-            f"launchers AS (SELECT id, any_value(CASE WHEN file IS NOT NULL THEN {_KEY} END) AS key, "
-            f"max(CASE WHEN duration >= 0 AND duration < {FAR} AND \"start\" < {FAR} "
-            f"THEN \"start\" + duration ELSE {FAR} END) AS ready "
-            "FROM events WHERE id IN (SELECT id FROM wanted) GROUP BY id) "
-            "SELECT runs.start, runs.duration, "
-            "CASE WHEN runs.file IS NOT NULL THEN hash(runs.file, runs.line) ELSE coalesce(key, 0) END::UBIGINT "
-            f"AS key, coalesce(ready, {FAR}) AS ready FROM runs LEFT JOIN launchers ON launchers.id = runs.correlation"
-        )
-    )
+    def outermost(self, lane: int) -> Marks:
+        """Events of a host lane that have a line, without operators that an operator called."""
+        return self._marks(_OUTERMOST, [lane])
 
+    def waits(self, what: str, lanes: Iterable[int]) -> Marks:
+        """Events of a sort of wait on these lanes, with a line or without one."""
+        return self._marks(what, lanes)
 
-def _marks(table: pa.Table) -> Marks:
-    # Arrow's own to_numpy imports pandas.
-    start, key = values_of(table.column("start")), values_of(table.column("key"))
-    stop = stops(start, values_of(table.column("duration")))
-    names = table.column_names
-    ready = values_of(table.column("ready")) if "ready" in names else np.zeros(0, np.int64)
-    if (start[1:] < start[:-1]).any():
-        order = np.argsort(start, kind="stable")
-        start, stop, key = start[order], stop[order], key[order]
-        ready = ready[order] if len(ready) else ready
-    return Marks(start, stop, key.astype(np.uint64), ready)
+    def runs(self, lanes: Iterable[int]) -> Marks:
+        """Executions on streams with the line of what launched them: their own, else that of the event that they
+        name (``correlation``)."""
+        return self._marks(_RUNS, lanes)
+
+    def _marks(self, what: str, lanes: Iterable[int]) -> Marks:
+        parts = [part for lane in sorted(set(lanes)) for part in self.found.get((what, lane), ())]
+        if not parts:
+            none = np.zeros(0, np.int64)
+            return Marks(none, none, none.astype(np.uint64))
+        columns = [np.concatenate(c) if len(c) > 1 else c[0] for c in zip(*parts, strict=True)]
+        if (columns[0][1:] < columns[0][:-1]).any():
+            order = np.argsort(columns[0], kind="stable")
+            columns = [c[order] for c in columns]
+        return Marks(*columns)
 
 
-def place_names(trace: Trace) -> dict[int, str]:
-    """Every line of the trace's events by its key, safe to print; the key 0 is no line."""
-    rows = trace.sql_arrow(
-        f"SELECT {_KEY} AS key, any_value(file) AS file, any_value(line) AS line FROM events "
-        "WHERE file IS NOT NULL GROUP BY 1"
-    ).to_pydict()
-    names = {
-        key: plain(place(file, line), 400)
-        for key, file, line in zip(rows["key"], rows["file"], rows["line"], strict=True)
-    }
-    return names | {_NO_PLACE: ""}
+def lines_at(
+    trace: Trace, hosts: Iterable[int], waiting: Iterable[int], streams: Iterable[int], *,
+    waits: Mapping[str, Iterable[str]], device_kinds: Iterable[str],
+    sync_name: re.Pattern[str], sync: str,
+) -> LinesAt:  # fmt: skip
+    """Read what happened on ``hosts``, what was waited for on the lanes ``waiting``, and what ``streams`` executed.
+
+    ``waits``: sorts of waits with their kinds; a launch whose name in lower case matches ``sync_name`` is of the
+    sort ``sync``.
+    """
+    reading = _Reading(
+        [distinct(np.array(sorted(lanes), np.int64)) for lanes in (hosts, waiting, streams)],
+        {kind: name for name, kinds in waits.items() for kind in kinds}, frozenset(device_kinds), sync_name, sync,
+    )  # fmt: skip
+    for table in read_parts(trace, _COLUMNS):
+        reading.add(table)
+    reading.launched(trace)
+    return LinesAt(reading.lines, reading.found)
+
+
+@dataclass
+class _Reading:
+    lanes: list[np.ndarray]
+    wait_of: dict[str, str]
+    device_kinds: frozenset[str]
+    sync_name: re.Pattern[str]
+    sync: str
+    lines: _Lines = field(default_factory=_Lines)
+    found: dict[tuple[str, int], list[tuple[np.ndarray, ...]]] = field(default_factory=dict)
+    names: dict[str, bool] = field(default_factory=dict)
+
+    def add(self, table: pa.Table) -> None:
+        """Sort the rows of a part."""
+        hosts, waiting, streams = self.lanes
+        (kind, kinds), lane = coded(table.column("kind")), values_of(table.column("lane"))
+        on_host, waits, on_stream = (among(lane, lanes) for lanes in (hosts, waiting, streams))
+        if not (on_host.any() or waits.any() or on_stream.any()):
+            return
+        start, duration = values_of(table.column("start")), values_of(table.column("duration"))
+        stop, key = stops(start, duration), self.lines.keys(table)
+
+        def of(those: Iterable[bool]) -> np.ndarray:
+            return np.array([*those, False], bool)[kind]
+
+        inner = (values_of(table.column("depth")) != 0) & ~values_of(table.column("top_level"))
+        inner &= of(k == "op" for k in kinds)
+        self._keep(_OUTERMOST, lane, on_host & (key != _NO_PLACE) & ~inner, start, stop, key)
+        for name in dict.fromkeys(self.wait_of.values()):
+            mine = waits & of(self.wait_of.get(k) == name for k in kinds)
+            if name == self.sync and "launch" in kinds:
+                mine |= waits & of(k == "launch" for k in kinds) & self._waits_by_name(table)
+            self._keep(name, lane, mine, start, stop, key)
+        runs = on_stream & of(k in self.device_kinds for k in kinds)
+        self._keep(_RUNS, lane, runs, start, stop, key, values_of(table.column("correlation")))
+
+    def _waits_by_name(self, table: pa.Table) -> np.ndarray:
+        code, names = coded(table.column("name"))
+        for name in names:
+            if name not in self.names:
+                self.names[name] = bool(self.sync_name.search(name.lower()))
+        return np.array([*(self.names[name] for name in names), False], bool)[code]
+
+    def _keep(self, what: str, lane: np.ndarray, rows: np.ndarray, *columns: np.ndarray) -> None:
+        at = np.flatnonzero(rows)
+        if not len(at):
+            return
+        mine = lane[at]
+        for number in distinct(mine).tolist():
+            picked = at[mine == number]
+            self.found.setdefault((what, number), []).append(tuple(column[picked] for column in columns))
+
+    def launched(self, trace: Trace) -> None:
+        """Replace what executions name by the line of that event, and by when it had ended."""
+        runs = [key for key in self.found if key[0] == _RUNS]
+        named = [part[3] for key in runs for part in self.found[key]]
+        wanted = distinct(np.concatenate(named)) if named else np.zeros(0, np.int64)
+        wanted = wanted[np.searchsorted(wanted, 0) :]
+        key_of, ready_of = np.zeros(len(wanted), np.uint64), np.full(len(wanted), -1, np.int64)
+        if len(wanted):
+            for table in read_parts(trace, _LAUNCHERS):
+                identity = values_of(table.column("id"))
+                rows = np.flatnonzero(among(identity, wanted))
+                if not len(rows):
+                    continue
+                start, duration = (values_of(table.column(name))[rows] for name in ("start", "duration"))
+                ended = (duration >= 0) & (duration < FAR) & (start < FAR)
+                at = np.searchsorted(wanted, identity[rows])
+                np.maximum.at(ready_of, at, np.where(ended, start + duration, FAR))
+                key = self.lines.keys(table)[rows]
+                some = (key != _NO_PLACE) & (key_of[at] == _NO_PLACE)
+                key_of[at[some]] = key[some]
+        ready_of[ready_of < 0] = FAR
+        for run in runs:
+            self.found[run] = [
+                (*part[:2], *_resolved(part[2], part[3], wanted, key_of, ready_of)) for part in self.found[run]
+            ]
+
+
+def _resolved(
+    key: np.ndarray, launcher: np.ndarray, wanted: np.ndarray, key_of: np.ndarray, ready_of: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    if not len(wanted):
+        return key, np.full(len(key), FAR)
+    at = np.minimum(np.searchsorted(wanted, launcher), len(wanted) - 1)
+    hit = wanted[at] == launcher
+    return np.where(hit & (key == _NO_PLACE), key_of[at], key), np.where(hit, ready_of[at], FAR)
