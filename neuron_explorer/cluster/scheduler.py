@@ -100,8 +100,8 @@ def _on_cluster(
         for future in running:
             trace = of.pop(str(future.key))
             # Not its status: a result whose worker has just died is computed again, and both wait for that.
-            error = future.exception()
-            yield future.result() if error is None else Reduced(trace, reason=_failure(error, scheduler))
+            failed = future.exception()
+            yield future.result() if failed is None else Reduced(trace, reason=_failure(failed, scheduler))
             future.release()
             further = submit()
             if further is not None:
