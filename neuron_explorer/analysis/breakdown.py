@@ -106,7 +106,7 @@ def breakdown(trace: Trace, period: str | Filter = "auto", selection: Selection 
         layers, own = layers_of(trace, chosen, scope)
         if scope.main is not None:
             busy[scope.main.lane] = own
-        windows += _windows(layers, scope)
+        windows += windows_of(layers, scope)
     return TimeBreakdown(tuple(windows), chosen, ranks, any(s.devices for s in ranks), executes, busy)
 
 
@@ -132,7 +132,8 @@ def _unexplained(host: list[Layer], scope: Scope) -> Layer:
     return Layer("unexplained", Intervals(gaps.start[long], gaps.stop[long]))
 
 
-def _windows(layers: list[Layer], scope: Scope) -> list[Window]:
+def windows_of(layers: list[Layer], scope: Scope) -> list[Window]:
+    """The parts of each window: at every moment the first of the layers that holds it."""
     whole = scope.high - scope.low
     parts = {name: np.zeros(len(whole), np.int64) for name in PARTS}
     seen, before = iv.NONE, np.zeros(len(whole), np.int64)

@@ -33,10 +33,10 @@ NOT_SEEN, BY_SUBMIT, BY_WAIT, BY_FLIGHT = ENDS = (0, 1, 2, 3)
 """How the end of a collective is known (column ``end_from``): not at all; the call returned, which says nothing
 about the other ranks; the host's wait for it ended; the backend or device reported its completion."""
 
-STEP_COLUMNS: Final = ("step", "period", "start", "total", *PARTS, "communication", "compiles")
+STEP_COLUMNS: Final = ("step", "period", "start", "total", *PARTS, "compilations")
 """Table ``steps``: a row a step. ``period``: position in ``PERIODS``. ``total`` and the parts of the breakdown in
-ns. ``communication``: ns in which the step did nothing but communicate or wait for a collective (a part of
-``total``, whatever the breakdown calls it)."""
+ns; ``collectives_exposed`` is all time in which the rank did nothing but communicate or wait for a collective, on
+whatever thread. ``compilations``: those that began in it."""
 
 COLLECTIVE_COLUMNS: Final = (
     "group", "operation", "sequence", "numbered", "peer", "bytes", "dtype", "step", "line", "module", "for_module",
