@@ -7,7 +7,7 @@ enough runs, each difference carries an interval and a verdict (``check.time_ver
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from neuron_explorer.analysis import quantity as q
@@ -15,49 +15,14 @@ from neuron_explorer.analysis.place import Place
 from neuron_explorer.check.baseline import baseline_of
 from neuron_explorer.check.differences import Differences, differences
 from neuron_explorer.check.files import joined
-from neuron_explorer.check.time_verdict import ENOUGH_RUNS, Compared, compare_runs
+from neuron_explorer.check.time_verdict import ENOUGH_RUNS, Compared
+from neuron_explorer.comparing.judged import Judge, same_place
 from neuron_explorer.comparing.lines import LinePair, pair_lines
+from neuron_explorer.comparing.rows import Node, Row
 from neuron_explorer.comparing.run import Cost, Line, Run, part_label
 
 WORDS: Final = {"regression": "slower", "improvement": "faster", "ok": "same"}
 """Verdicts of time as a comparison says them."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One thing of both sides. Times in ns a step (or run), means over the runs; None on a side that lacks it.
-
-    ``how``: for lines, how they were matched. ``compared``: where runs repeat.
-    """
-
-    key: tuple[str, ...]
-    before: Cost | None
-    after: Cost | None
-    how: str = ""
-    line_before: Line | None = None
-    line_after: Line | None = None
-    compared: Compared | None = None
-
-    @property
-    def change_ns(self) -> float:
-        """After less before."""
-        return (self.after.self_ns if self.after else 0.0) - (self.before.self_ns if self.before else 0.0)
-
-
-@dataclass(frozen=True)
-class Node:
-    """A part of the change. ``children`` add up to it."""
-
-    label: str
-    before_ns: float
-    after_ns: float
-    children: tuple[Node, ...] = ()
-    line: Line | None = None
-
-    @property
-    def change_ns(self) -> float:
-        """After less before."""
-        return self.after_ns - self.before_ns
 
 
 @dataclass(frozen=True)
@@ -98,8 +63,8 @@ def comparison(before: Sequence[Run], after: Sequence[Run], *, interleaved: bool
     alike = not environment
     pairs = pair_lines(one[0], two[0])
     lines = _line_rows(one, two, pairs)
-    tables = [_rows(one, two, pick) for pick in (lambda r: r.ops, lambda r: r.shapes, lambda r: r.modules)]
-    judged = _judged(one, two, lines, interleaved, alike)
+    judge = Judge(one, two, interleaved, alike)
+    tables = [judge.rows(_rows(one, two, pick), pick) for pick in (_ops, _shapes, _modules)]
     notes = []
     if {run.per for run in (*one, *two)} == {"step", "run"}:
         notes.append("one side has no steady steps: a step of one is compared with the run of the other")
@@ -111,11 +76,22 @@ def comparison(before: Sequence[Run], after: Sequence[Run], *, interleaved: bool
         sum(row.after.self_ns for row in lines if row.how == "added" and row.after),
     )
     return Comparison(
-        one, two, environment, judged.get(("step",)), _tree(one, two, pairs),
-        tuple(replace(row, compared=judged.get(("line", *row.key))) for row in lines), *map(tuple, tables),
+        one, two, environment, judge.step(), judge.tree(_tree(one, two, pairs)), judge.lines(lines), *tables,
         differences(baseline_of([run.counts for run in one]), joined([run.counts for run in two])), unmatched,
         tuple(notes),
     )  # fmt: skip
+
+
+def _ops(run: Run) -> Mapping[tuple[str, ...], Cost]:
+    return run.ops
+
+
+def _shapes(run: Run) -> Mapping[tuple[str, ...], Cost]:
+    return run.shapes
+
+
+def _modules(run: Run) -> Mapping[tuple[str, ...], Cost]:
+    return run.modules
 
 
 def _environment(one: Sequence[Run], two: Sequence[Run]) -> tuple[tuple[str, str, str], ...]:
@@ -152,20 +128,6 @@ def _by_change(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (-abs(row.change_ns), row.key))
 
 
-def _same_place(runs: Sequence[Run], line: Line | None) -> list[Line | None]:
-    """The line in each run of a side: by its place, since runs of one side may lie in other directories."""
-    if line is None:
-        return [None] * len(runs)
-    place = runs[0].places.get(line)
-    found: list[Line | None] = [line]
-    for run in runs[1:]:
-        if line in run.lines or place is None:
-            found.append(line)
-        else:
-            found.append(next((other for other, p in run.places.items() if p == place), None))
-    return found
-
-
 def _line_rows(one: Sequence[Run], two: Sequence[Run], pairs: Sequence[LinePair]) -> list[Row]:
     rows = []
     for pair in pairs:
@@ -183,29 +145,8 @@ def _key(line: Line, place: Place | None) -> tuple[str, ...]:
 def _side(runs: Sequence[Run], line: Line | None) -> Cost | None:
     if line is None:
         return None
-    lines = _same_place(runs, line)
+    lines = same_place(runs, line)
     return _mean_of_costs([run.lines.get(x) if x else None for run, x in zip(runs, lines, strict=True)])
-
-
-def _judged(
-    one: Sequence[Run], two: Sequence[Run], lines: Sequence[Row], interleaved: bool, alike: bool
-) -> dict[tuple[str, ...], Compared]:
-    """Verdicts about the step and its lines; nothing where a side has one run."""
-    if min(len(one), len(two)) < 2:
-        return {}
-    before: dict[str, list[float]] = {"step": [run.median_ns or run.step_ns for run in one]}
-    after: dict[str, list[float]] = {"step": [run.median_ns or run.step_ns for run in two]}
-    names: dict[str, tuple[str, ...]] = {"step": ("step",)}
-    for number, row in enumerate(lines):
-        if row.line_before is None or row.line_after is None:
-            continue
-        name = f"line {number}"
-        names[name] = ("line", *row.key)
-        for runs, line, values in ((one, row.line_before, before), (two, row.line_after, after)):
-            costs = [r.lines.get(x) if x else None for r, x in zip(runs, _same_place(runs, line), strict=True)]
-            values[name] = [c.self_ns for c in costs if c is not None]
-    found = compare_runs(before, after, interleaved=interleaved, alike=alike)
-    return {names[c.name]: c for c in found}
 
 
 def _tree(one: Sequence[Run], two: Sequence[Run], pairs: Sequence[LinePair]) -> Node:

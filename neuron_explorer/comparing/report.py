@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.answer import Answer, AnswerTable, Column, TableKind, fill, place
+from neuron_explorer.check.time_verdict import Compared
 from neuron_explorer.check.words import from_to, name_of
-from neuron_explorer.comparing.comparison import WORDS, Comparison, Node, Row
+from neuron_explorer.comparing.comparison import WORDS, Comparison
+from neuron_explorer.comparing.rows import Node, Row
 
 _TIMES: Final = (
     Column("before_ns", "ns", "Self time in a step before, a mean over the runs; none where the side lacks it."),
@@ -32,7 +34,7 @@ TREE: Final = TableKind(
     (Column("part", "text", "The step, its parts, and below each its lines."),
      Column("level", "count", "0 for the step, 1 for a part, 2 for a line."),
      Column("before_ns", "ns", "Time in a step before, on the main thread."),
-     Column("after_ns", "ns", "The same after."), Column("change_ns", "ns", "After less before.")),
+     Column("after_ns", "ns", "The same after."), Column("change_ns", "ns", "After less before."), *_VERDICT),
     "change_ns: rows of a level add up to the row above them",
 )  # fmt: skip
 LINES: Final = TableKind(
@@ -42,14 +44,14 @@ LINES: Final = TableKind(
      *_TIMES, *_VERDICT, Column("before_place", "place", "The line before, where it is another one."),
      Column("function", "text", "Its function."), Column("code", "text", "Its text.")),
 )  # fmt: skip
-OPS: Final = TableKind("ops", "Operators", (Column("name", "text", "Operator with its overload."), *_TIMES))
+OPS: Final = TableKind("ops", "Operators", (Column("name", "text", "Operator with its overload."), *_TIMES, *_VERDICT))
 SHAPES: Final = TableKind(
     "shapes", "Operators by shape",
     (Column("name", "text", "Operator with its overload."), *_TIMES,
      Column("dtypes", "text", "Dtypes of its arguments, a JSON list."),
-     Column("shapes", "text", "Their sizes, a JSON list.")),
+     Column("shapes", "text", "Their sizes, a JSON list."), *_VERDICT),
 )  # fmt: skip
-MODULES: Final = TableKind("modules", "Modules", (Column("module", "text", "Path of the module."), *_TIMES))
+MODULES: Final = TableKind("modules", "Modules", (Column("module", "text", "Path of the module."), *_TIMES, *_VERDICT))
 COUNTS: Final = TableKind(
     "counts", "Exact counts",
     (Column("group", "text", "What is counted: launches, recompiles, graph breaks, fallbacks, copies and others."),
@@ -105,18 +107,23 @@ def _costs(row: Row) -> dict[str, Any]:
         "change_ns": row.change_ns,
         "launches_before": row.before.launches if row.before else None,
         "launches_after": row.after.launches if row.after else None,
+        **_verdict(row.compared),
+    }
+
+
+def _verdict(judged: Compared | None) -> dict[str, Any]:
+    return {
+        "verdict": WORDS.get(judged.verdict, judged.verdict) if judged else "",
+        "ratio_low": judged.low if judged and judged.low else None,
+        "ratio_high": judged.high if judged and judged.low else None,
     }
 
 
 def _line(row: Row) -> dict[str, Any]:
     shown = row.line_after or row.line_before or ("", -1, "")
     other = row.line_before if row.line_after and row.line_before and row.line_before[:2] != shown[:2] else None
-    judged = row.compared
     return {
         "place": place(shown[0], shown[1]) or f"({shown[2] or 'no line'})", "how": row.how, **_costs(row),
-        "verdict": WORDS.get(judged.verdict, judged.verdict) if judged else "",
-        "ratio_low": judged.low if judged and judged.low else None,
-        "ratio_high": judged.high if judged and judged.low else None,
         "before_place": place(other[0], other[1]) if other else "", "function": shown[2],
         "code": row.key[2] if len(row.key) > 2 else "",
     }  # fmt: skip
@@ -129,11 +136,11 @@ def _tree(found: Comparison, top: int) -> AnswerTable:
 
 def _walk(node: Node, level: int, top: int) -> Iterator[dict[str, Any]]:
     yield {"part": "  " * level + node.label, "level": level, "before_ns": node.before_ns, "after_ns": node.after_ns,
-           "change_ns": node.change_ns}  # fmt: skip
+           "change_ns": node.change_ns, **_verdict(node.compared)}  # fmt: skip
     shown, hidden = node.children[:top], node.children[top:]
     for child in shown:
         yield from _walk(child, level + 1, max(3, top // 4))
     if hidden:
         before, after = sum(n.before_ns for n in hidden), sum(n.after_ns for n in hidden)
         yield {"part": "  " * (level + 1) + f"{len(hidden)} more", "level": level + 1, "before_ns": before,
-               "after_ns": after, "change_ns": after - before}  # fmt: skip
+               "after_ns": after, "change_ns": after - before, **_verdict(None)}  # fmt: skip

@@ -91,6 +91,10 @@ class Registry:
         """All traces, in the order given."""
         return tuple(self._entries.values())
 
+    def folders(self) -> tuple[Path, ...]:
+        """The folders that are served, resolved."""
+        return self._folders.paths if self._folders else ()
+
     def look_for_more(self) -> None:
         """Take in what has come into the folders since, up to MOST_TRACES in all; cheap, at most every two seconds."""
         for path in self._folders.arrived() if self._folders else ():

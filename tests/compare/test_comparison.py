@@ -12,8 +12,9 @@ from synthetic import event, memory_trace, metadata
 
 import neuron_explorer
 from neuron_explorer.analysis.render_answer import render
-from neuron_explorer.comparing.comparison import Node, comparison
+from neuron_explorer.comparing.comparison import comparison
 from neuron_explorer.comparing.report import TABLES, answer_of
+from neuron_explorer.comparing.rows import Node
 from neuron_explorer.comparing.run import run_of
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"

@@ -93,7 +93,9 @@
     if (!box) { return; }
     var form = button.dataset.export;
     var plot = box.querySelector(".js-plotly-plot");
-    var drawing = plot && window.Plotly ? ofPlot(plot) : Promise.resolve(ofBoxes(box.querySelector(".export-body")));
+    /* A chart on a canvas draws itself once more, as SVG. */
+    var own = Array.prototype.find.call(box.querySelectorAll(".export-drawn"), function (each) { return each.nxDrawing; });
+    var drawing = plot && window.Plotly ? ofPlot(plot) : own ? Promise.resolve(own.nxDrawing()) : Promise.resolve(ofBoxes(box.querySelector(".export-body")));
     drawing.then(function (made) {
       return form === "svg" ? new Blob([made.text], { type: "image/svg+xml" }) : asPng(made);
     }).then(function (blob) { window.nxExport.save(blob, box.dataset.exportName + "." + form); },

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from dash import html
+from dash import ClientsideFunction, Input, Output, html
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.shapes import dtype_text, shape_text
 from neuron_explorer.check.words import from_to, name_of
-from neuron_explorer.comparing.comparison import WORDS, Comparison, Row, comparison
-from neuron_explorer.comparing.run import run_of
-from neuron_explorer.ui.cache import cached
+from neuron_explorer.comparing.comparison import Comparison, comparison
+from neuron_explorer.comparing.rows import Row
+from neuron_explorer.ui import compare_endpoints
+from neuron_explorer.ui.compared_sides import CompareData, other_folders, runs_of_side, sides_of
 from neuron_explorer.ui.components import grid as g
 from neuron_explorer.ui.components.card import card, note, segmented
-from neuron_explorer.ui.components.change_tree import change_tree, signed
+from neuron_explorer.ui.components.change_tree import change_tree
+from neuron_explorer.ui.components.compare_head import compare_head, verdict_word
+from neuron_explorer.ui.components.compare_timeline import ROOT, compare_timeline
 from neuron_explorer.ui.components.exports import exportable_chart, file_name
 from neuron_explorer.ui.components.links import line_link, line_url, place, timeline_url
 from neuron_explorer.ui.components.plain_table import plain_table
 from neuron_explorer.ui.page import Page, Search, offered, page_url
 
 if TYPE_CHECKING:
+    import dash
+
     from neuron_explorer.trace.store import Trace
-    from neuron_explorer.ui.registry import Entry
+    from neuron_explorer.ui.registry import Registry
 
 GRID: Final = "compare-grid"
 MOST_COUNTS: Final = 25
 BY: Final = (("line", "Lines"), ("op", "Operators"), ("shape", "Operators by shape"), ("module", "Modules"))
-
-
-@dataclass(frozen=True)
-class CompareData:
-    """``found``: None where no other trace is chosen. ``choices``: what there is. ``earlier_id`` and ``later_id``: the
-    traces by side.
-    """
-
-    found: Comparison | None
-    choices: tuple[Entry, ...]
-    other: Entry | None
-    earlier_id: str
-    later_id: str
 
 
 def data(trace: Trace, search: Search, trace_id: str = "") -> CompareData:
@@ -49,77 +40,52 @@ def data(trace: Trace, search: Search, trace_id: str = "") -> CompareData:
     registry = offered()
     entries = registry.entries() if registry is not None else ()
     choices = tuple(entry for entry in entries if entry.id != trace_id)
-    other = next((entry for entry in choices if entry.id == search.get("with")), None)
-    if registry is None or other is None:
+    mine = registry.entry(trace_id) if registry is not None else None
+    if registry is None or mine is None:
         return CompareData(None, choices, None, "", trace_id)
-    opened = registry.get(other.id)
-    assert opened is not None
-    mine, theirs = cached(trace, run_of), cached(opened, run_of)
-    later = search.get("other") == "after"
-    sides = (mine, theirs) if later else (theirs, mine)
-    ids = (trace_id, other.id) if later else (other.id, trace_id)
-    return CompareData(comparison([sides[0]], [sides[1]]), choices, other, *ids)
+    folders = other_folders(registry, mine, choices)
+    other = next((entry for entry in choices if entry.id == search.get("with")), None)
+    if other is None:
+        return CompareData(None, choices, None, "", trace_id, folders=folders)
+    sides = sides_of(registry, mine, other, search)
+    before, unread = runs_of_side(registry, sides.before)
+    after, more = runs_of_side(registry, sides.after)
+    ids = (sides.before[0].id, sides.after[0].id)
+    aligned = compare_endpoints.aligned_steps(registry, *ids, search.get("at", ""))
+    return CompareData(comparison(before, after, interleaved=sides.in_turn), choices, other, *ids, sides, aligned,
+                       (*unread, *more), folders)  # fmt: skip
 
 
 def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     """Draw it."""
     d = data(trace, search, trace_id)
-    parts: list[Any] = [html.H1("Compare", className="visually-hidden"), _choice(d, trace_id, search)]
+    parts: list[Any] = [html.H1("Compare", className="visually-hidden"),
+                        compare_head(d, lambda **changes: _url(trace_id, search, **changes))]  # fmt: skip
     if d.found is not None:
         by = search.get("by", "line")
-        parts += [_environment(d.found), _tree(d, d.found), _table(d, d.found, by, trace_id, search),
-                  _counts(d, d.found)]  # fmt: skip
+        parts += [_environment(d.found), _tree(d, d.found), *_steps(d, trace_id, search),
+                  _table(d, d.found, by, trace_id, search), _counts(d, d.found)]  # fmt: skip
     return html.Div(parts, className="page compare")
 
 
+def _steps(d: CompareData, trace_id: str, search: Search) -> list[Any]:
+    if d.aligned is None:
+        return []
+    wish = compare_endpoints.wish_of(search.get("at", ""))
+    return [compare_timeline(d.aligned, (d.earlier_id, d.later_id), wish, lambda at: _url(trace_id, search, at=at))]
+
+
+def register(app: dash.Dash, registry: Registry) -> None:
+    """The spans of both steps, and the script that draws them."""
+    compare_endpoints.register(app.server, registry)
+    app.clientside_callback(
+        ClientsideFunction("nxCompare", "mount"), Output("compare-timeline-mounted", "data"), Input(ROOT, "id")
+    )
+
+
 def _url(trace_id: str, search: Search, **changes: str) -> str:
-    kept = {key: search.get(key, "") for key in ("with", "other", "by")}
+    kept = {key: search.get(key, "") for key in ("with", "other", "by", "at", "runs", "turns")}
     return page_url(trace_id, "/compare", {**kept, **changes})
-
-
-def _choice(d: CompareData, trace_id: str, search: Search) -> html.Section:
-    if not d.choices:
-        return card(
-            "Compare with",
-            html.P(["This server shows one trace. Give it two: ",
-                    html.Code("nxplorer serve before.parquet after.parquet"),
-                    "; or compare in the terminal: ", html.Code("nxplorer compare before.parquet after.parquet"), "."],
-                   className="empty"),
-        )  # fmt: skip
-    links = [
-        html.A(
-            plain(entry.name, 80), href=_url(trace_id, search, **{"with": entry.id}),
-            className="compare-choice compare-chosen" if d.other and entry.id == d.other.id else "compare-choice",
-            **({"aria-current": "true"} if d.other and entry.id == d.other.id else {}),
-        )
-        for entry in d.choices
-    ]  # fmt: skip
-    if d.found is None:
-        return card("Compare with", html.Div(links, className="compare-choices"))
-    tree = d.found.tree
-    share = f"{100 * (tree.after_ns / tree.before_ns - 1):+.1f} %" if tree.before_ns else "new"
-    after = search.get("other") == "after"
-    swap = segmented("Which came first", [
-        ("The other one first", _url(trace_id, search, other=""), not after),
-        ("This one first", _url(trace_id, search, other="after"), after),
-    ])  # fmt: skip
-    step = d.found.step
-    verdict = f" {WORDS.get(step.verdict, step.verdict)}: {step.why}." if step else ""
-    one, two = d.found.before[0], d.found.after[0]
-    return card(
-        "Compare with",
-        html.Div(links, className="compare-choices"),
-        html.P(
-            [html.Span(q.duration(tree.before_ns), className="compare-figure"), " → ",
-             html.Span(q.duration(tree.after_ns), className="compare-figure"),
-             html.Span(f" a {d.found.per}, {share} ({signed(tree.change_ns)}).{verdict}")],
-            className="compare-head",
-        ),
-        note(f"{plain(one.name, 80)}: {q.plural(one.steps, 'steady step')}; {plain(two.name, 80)}: "
-             f"{q.plural(two.steps, 'steady step')}. {' '.join(n[:1].upper() + n[1:] + '.' for n in d.found.notes)} "
-             f"Times are {two.time}."),
-        aside=swap,
-    )  # fmt: skip
 
 
 def _environment(found: Comparison) -> html.Section:
@@ -168,6 +134,12 @@ def _table(d: CompareData, found: Comparison, by: str, trace_id: str, search: Se
         g.number_column("launches_before", "launches before", 1, "In a step", width=96),
         g.number_column("launches_after", "launches after", 1, "In a step", width=96),
     ]
+    if any(row.compared for row in rows):
+        columns += [
+            g.text_column("verdict", "verdict", width=130, cellClass="", headerTooltip="From the runs of both sides"),
+            g.text_column("times", "times as long", width=120, cellClass="num", headerTooltip="95 % interval of after "
+                          "over before"),
+        ]  # fmt: skip
     filled = [_row(row, by, size, d) for row in rows]
     choices = [(title, _url(trace_id, search, by="" if key == "line" else key), key == by) for key, title in BY]
     left = len(every) - len(rows)
@@ -195,6 +167,8 @@ def _row(row: Row, by: str, size: int, d: CompareData) -> dict[str, Any]:
         "change": row.change_ns / size,
         "launches_before": row.before.launches if row.before else None,
         "launches_after": row.after.launches if row.after else None,
+        "verdict": verdict_word(row.compared) or ("" if row.before and row.after else "gone" if row.before else "new"),
+        "times": f"{row.compared.low:.2f} to {row.compared.high:.2f}" if row.compared and row.compared.low else "",
     }
     if by == "line":
         line = row.line_after or row.line_before or ("", -1, "")
@@ -233,6 +207,7 @@ def _counts(d: CompareData, found: Comparison) -> html.Section:
 
 
 PAGE = Page(
-    path="/compare", name="Compare", section="Find", layout=layout, data=data, follows=("with", "other", "by"),
+    path="/compare", name="Compare", section="Find", layout=layout, data=data, register=register,
+    follows=("with", "other", "by", "at", "runs", "turns"),
     unfiltered="both traces are compared by their steady steps",
 )  # fmt: skip
