@@ -98,7 +98,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
     ),
     Column(
         "correlation_id", "int64", "", "Imported traces: the source's number of a launch and of what it started; "
-        "-1 none.", "delta",
+        "-1 none.",
     ),
     Column(
         "source_index", "int64", "", "Imported traces: the source's number of the event (`Ev Idx`); -1 none.", "delta"

@@ -32,7 +32,7 @@ _DEFAULTS: Final = {"depth": 0, "lane": 0, "rank": 0, "thread": 0, "outermost_on
 _NUMPY: Final = {"int64": np.int64, "int32": np.int32, "int16": np.int16, "bool": np.bool_}
 _ARROW: Final = {"int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16()}
 # Close to unique, or jumping back and forth: a dictionary only costs.
-_PLAIN: Final = ("duration", "self", "parent", "sequence", "correlation")
+_PLAIN: Final = ("duration", "self", "parent", "sequence", "correlation", "correlation_id")
 _FASTEST: Final = ("duration", "self")
 _DICTIONARY_PAGE_BYTES: Final = 64 << 20
 _TYPES: Final = {c.name: c.type for c in schema.COLUMNS}
@@ -51,10 +51,14 @@ class TraceWriter:
 
     The file appears under its name only when ``close`` succeeds; ``abort`` (or an exception
     inside a ``with`` block) leaves nothing behind. Raises ``OutputError`` when the path
-    cannot be written.
+    cannot be written. ``repeating``: columns of numbers of which there are few, over and over (times in whole
+    microseconds): a dictionary makes them smaller.
     """
 
-    def __init__(self, path: str | os.PathLike[str], metadata: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], metadata: Mapping[str, Any] | None = None, *,
+        repeating: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self.path = Path(path)
         self.rows = 0
         self._metadata = default_metadata(metadata)
@@ -64,7 +68,7 @@ class TraceWriter:
         self._top_level = TopLevel()
         self._sink: Any = None
         self._writer: Any = None
-        self._open()
+        self._open(repeating)
 
     def write_rows(self, columns: Mapping[str, ColumnData]) -> None:
         """Append rows. A value is a list, an array, a ``Coded``, or a scalar for every row.
@@ -127,12 +131,12 @@ class TraceWriter:
         else:
             self.abort()
 
-    def _open(self) -> None:
+    def _open(self, repeating: Sequence[str]) -> None:
         try:
             self._sink = pa.OSFile(os.fspath(self._temporary), "wb")
         except OSError as error:
             raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
-        plain = {*schema.DELTA_COLUMNS, *_PLAIN}
+        plain = {*schema.DELTA_COLUMNS, *_PLAIN}.difference(repeating)
         self._writer = pq.ParquetWriter(
             self._sink,
             self._schema,

@@ -64,12 +64,13 @@ void reader_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// feed(data, last) -> bytes: the records of the events that ended in it
+// feed(data, last, least=0) -> bytearray: the records of the events that have ended; fewer than `least` are kept
 PyObject* reader_feed(PyObject* self, PyObject* args) {
   auto* reader = reinterpret_cast<ReaderObject*>(self);
   Py_buffer data;
   int last;
-  if (!PyArg_ParseTuple(args, "y*p", &data, &last)) return nullptr;
+  Py_ssize_t least = 0;
+  if (!PyArg_ParseTuple(args, "y*p|n", &data, &last, &least)) return nullptr;
   if (reader->busy || !reader->stream) {
     PyBuffer_Release(&data);
     PyErr_SetString(PyExc_RuntimeError, "this reader is in use");
@@ -88,8 +89,12 @@ PyObject* reader_feed(PyObject* self, PyObject* args) {
   PyBuffer_Release(&data);
   if (failed) return PyErr_NoMemory();
   auto& records = reader->stream->records;
-  PyObject* result = bytes_of(records.data(), records.size() * sizeof(chrome::Record));
-  records.clear();
+  // Written to by Python, so that nobody has to copy them again.
+  bool enough = last || static_cast<Py_ssize_t>(records.size()) >= least;
+  size_t size = enough ? records.size() * sizeof(chrome::Record) : 0;
+  PyObject* result = PyByteArray_FromStringAndSize(reinterpret_cast<const char*>(records.data()),
+                                                   static_cast<Py_ssize_t>(size));
+  if (result && enough) records.clear();
   return result;
 }
 

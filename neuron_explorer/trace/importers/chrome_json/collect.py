@@ -89,18 +89,14 @@ def collect(path: Path, dialect: Dialect, store: Store, progress: Callable[[int,
     reader, reason = open_reader(dialect.keys)
     found = Collected(source, dialect, Texts(), store, twin_reason=reason)
     batches = _Batches(found)
-    waiting: list[bytes] = []
-    held = 0
     for piece in source.pieces(progress):
-        waiting.append(reader.feed(piece, False))
-        held += len(waiting[-1])
-        if held >= BATCH * RECORD.itemsize:
+        records = reader.feed(piece, False, BATCH)
+        if records:
             found.texts.extend(reader.texts())
-            batches.add(_records(waiting))
-            waiting, held = [], 0
-    waiting.append(reader.feed(b"", True))
+            batches.add(np.frombuffer(records, RECORD))
+    records = reader.feed(b"", True)
     found.texts.extend(reader.texts())
-    batches.add(_records(waiting))
+    batches.add(np.frombuffer(records, RECORD))
     batches.finish()
     found.header = dict(reader.header())
     found.complete, refused = reader.state()
@@ -113,11 +109,6 @@ def collect(path: Path, dialect: Dialect, store: Store, progress: Callable[[int,
         offset, what, _ = min(faults)
         found.first_fault = what, offset
     return found
-
-
-def _records(pieces: list[bytes]) -> np.ndarray:
-    """One array of its own, which may be written to."""
-    return np.concatenate([np.frombuffer(piece, RECORD) for piece in pieces])
 
 
 class _Batches:

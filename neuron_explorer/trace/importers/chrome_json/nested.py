@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from .distinct import distinct
-from .kinds import CODE, Kinds
+from .kinds import CODE, FRAME, Kinds
 from .reader import open_nest
 from .records import MISSING, RECORD
 from .store import Store
@@ -20,6 +20,7 @@ ROW: Final = np.dtype([("record", RECORD), ("parent", "<i8"), ("self", "<i8"), (
                        ("unused", "<i2")])  # fmt: skip
 _STEP, _RANGE, _AUTOGRAD, _OP = (CODE[k] for k in ("step", "range", "autograd", "op"))
 MAX_STEPS: Final = 1_000_000
+SAMPLE: Final = 16_384
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Nested:
     optimizer: list[tuple[int, int, int, int]] = field(default_factory=list)
     stacks: set[int] = field(default_factory=set)  # numbers of call stacks that arguments hold
     forward_lanes: dict[int, int] = field(default_factory=dict)  # lane → operators with a sequence number
+    sample: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # durations of some events, ns
     late_row: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     late_self: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     kept: list[Window] = field(default_factory=list)
@@ -97,6 +99,7 @@ def nest(store: Store, kinds: Kinds, is_optimizer: np.ndarray) -> Nested:
             _note(found, window, is_optimizer)
             if found.rows == 0:
                 found.start = int(start[0])
+                found.sample = duration[records["kind"] != FRAME][:SAMPLE].copy()
             found.end = max(found.end, int((start + np.maximum(duration, 0)).max()))
             found.rows += count
             if file is None:

@@ -15,8 +15,11 @@ MAX_FRAMES = 1_000_000
 class Reader(Protocol):
     """Text in, records out."""
 
-    def feed(self, data: bytes, last: bool) -> bytes:
-        """The records (``records.RECORD``) of the events that end in ``data``; ``last``: nothing follows."""
+    def feed(self, data: bytes, last: bool, least: int = 0) -> bytearray:
+        """The records (``records.RECORD``) of the events that have ended; ``last``: nothing follows.
+
+        Fewer than ``least`` are kept until more have come.
+        """
 
     def texts(self) -> list[bytes]:
         """The texts that are new since the last call; the first has number 1."""

@@ -58,9 +58,7 @@ class Store:
             return
         self.bounds = self._bounds()
         if not self._spilled:
-            records = np.concatenate(self._held)
-            self._held = []
-            yield from self._sorted(self._inside(records))
+            yield from self._in_memory()
             return
         self._spill()
         yield from self._windows_of_files()
@@ -103,6 +101,21 @@ class Store:
         first = int(records["offset"][~keep].min())
         self.first_outside = first if self.first_outside < 0 else min(first, self.first_outside)
         return records[keep]
+
+    def _in_memory(self) -> Iterator[np.ndarray]:
+        held, self._held = [self._inside(piece) for piece in self._held], []
+        keys = [np.concatenate([piece[name] for piece in held]) for name in ("start", "order", "duration")]
+        if not len(keys[0]):
+            return
+        place = np.empty(len(keys[0]), np.int64)
+        place[_order(*keys)] = np.arange(len(place))
+        # Straight to its place: records are large, and putting them together first would copy each twice.
+        result = np.empty(len(place), RECORD)
+        first = 0
+        for piece in held:
+            result[place[first : first + len(piece)]] = piece
+            first += len(piece)
+        yield result
 
     def _sorted(self, records: np.ndarray) -> Iterator[np.ndarray]:
         if len(records):
@@ -161,7 +174,10 @@ class Store:
 
 def sort_order(records: np.ndarray) -> np.ndarray:
     """By start; at the same start frames first, then slices (the longest first), then instants."""
-    start, order = records["start"], records["order"]
-    longest = np.where(records["duration"] < 0, 0, records["duration"])
+    return _order(records["start"], records["order"], records["duration"])
+
+
+def _order(start: np.ndarray, order: np.ndarray, duration: np.ndarray) -> np.ndarray:
+    longest = np.where(duration < 0, 0, duration)
     frames = np.where(order == 1, 0, np.where(order == 0, 1, 2)).astype(np.uint8)
     return np.lexsort((-longest, frames, start))

@@ -37,10 +37,10 @@ class TwinReader:
         self._at = self._base = self._searched = self._floor = 0
         self._in_object = self._after_event = self._pending = self._last = self._complete = False
 
-    def feed(self, data: bytes, last: bool) -> bytes:
+    def feed(self, data: bytes, last: bool, least: int = 0) -> bytearray:
         """See ``reader.Reader``."""
         if self._state == "dead":
-            return b""
+            return self._taken()
         self._base += self._at
         self._text = self._text[self._at :] + bytes(data) + (b"\n" if last else b"")
         self._at = 0
@@ -49,7 +49,10 @@ class TwinReader:
             pass
         if last and self._state != "dead":
             self._end()
-        records, self._records = b"".join(self._records), []
+        return self._taken() if last or len(self._records) >= least else bytearray()
+
+    def _taken(self) -> bytearray:
+        records, self._records = bytearray().join(self._records), []
         return records
 
     def texts(self) -> list[bytes]:

@@ -18,6 +18,8 @@ MAX_DEPTH: Final = 3
 MAX_SNIFFED: Final = 500
 """Files of a directory that are looked into before it is taken for something else."""
 HEAD: Final = 1 << 18
+_START: Final = 1 << 13
+_DOCUMENT: Final = re.compile(rb'[\xef\xbb\xbf \t\r\n]*(?:\{\s*"|\[\s*\{)')
 
 _ROTATED: Final = re.compile(
     r"(?P<stem>.+?)(?:\.(?P<before>\d{1,6}))?\.(?:log|txt)(?:[.-](?P<after>[\d_-]{1,24}))?(?:\.gz)?"
@@ -107,7 +109,11 @@ def _walk(directory: Path, most: int = MAX_FILES) -> list[Path]:
 
 def _first_record(path: Path) -> bytes | None:
     """The stamp of the first record in the file's head, None when there is none."""
-    for line in _head(path).split(b"\n"):
+    start = _head(path, _START)
+    # A log begins with records; this is a document, whose hundreds of kilobytes need not be looked through.
+    if _DOCUMENT.match(start) and not any(header_of(line[:4000]) for line in start.split(b"\n")):
+        return None
+    for line in _head(path, HEAD).split(b"\n"):
         if line[:1] == b"\t":
             continue
         header = header_of(line[:4000])
@@ -116,13 +122,13 @@ def _first_record(path: Path) -> bytes | None:
     return None
 
 
-def _head(path: Path) -> bytes:
+def _head(path: Path, size: int) -> bytes:
     """The first bytes; of a damaged gzip what can be read."""
     head = b""
     try:
         file, _ = open_log(path)
         with file:
-            while len(head) < HEAD and (piece := file.read(1 << 14)):
+            while len(head) < size and (piece := file.read(1 << 14)):
                 head += piece
     except (OSError, EOFError, ValueError, zlib.error):
         pass
