@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from neuron_explorer.trace.output import rank_of_part
 from neuron_explorer.ui.recording import Snapshot
 from neuron_explorer.ui.watch import Condition, Signature, condition, signature
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
     from neuron_explorer.ui.folders import Folders
 
-MOST_TRACES: Final = 200
+MOST_TRACES: Final = 512
 """Traces that one server offers."""
 
 
@@ -102,7 +104,8 @@ class Registry:
                 if len(self._entries) >= MOST_TRACES:
                     return
                 taken = {entry.name for entry in self._entries.values()}
-                name = f"{path.parent.name}/{path.name}" if path.name in taken else path.name
+                name = _short(path)
+                name = f"{_folder(path)}/{name}" if name in taken else name
                 # Replaced whole: others walk through it meanwhile.
                 self._entries = {**self._entries, _id(path): Entry(_id(path), path, name)}
 
@@ -209,5 +212,19 @@ def describe(trace: Trace) -> Description:
 
 def _names(paths: list[Path]) -> dict[Path, str]:
     """Short names; those that several share get the folder in front."""
-    shared = {p.name for p in paths if sum(other.name == p.name for other in paths) > 1}
-    return {p: f"{p.parent.name}/{p.name}" if p.name in shared else p.name for p in paths}
+    short = {path: _short(path) for path in paths}
+    counts = Counter(short.values())
+    return {path: f"{_folder(path)}/{name}" if counts[name] > 1 else name for path, name in short.items()}
+
+
+def _short(path: Path) -> str:
+    """Its file's name, or `rank 3` for the trace of a rank in the directory of its run."""
+    rank = rank_of_part(path.parent.name)
+    if rank is None:
+        return path.name
+    return f"rank {rank}" if path.name == "trace.parquet" else f"rank {rank}: {path.name}"
+
+
+def _folder(path: Path) -> str:
+    """The folder that tells it from another of its name: for a rank, that of its run."""
+    return path.parent.name if rank_of_part(path.parent.name) is None else path.parent.parent.name

@@ -315,3 +315,15 @@ def test_a_folder_names_the_recordings_that_it_does_not_show(traces, tmp_path):
     assert offered([tmp_path]).notes == [
         "1 unfinished recording not shown (b.parquet.spool): name one to look at it."
     ]
+
+
+def test_the_ranks_of_a_run_are_called_by_their_rank(traces, tmp_path):
+    for run in ("a", "b"):
+        for rank in (0, 11):
+            folder = tmp_path / run / f"part_rank={rank:04d}"
+            folder.mkdir(parents=True)
+            shutil.copy(traces["stepless"], folder / "trace.parquet")
+    registry = open_offer([tmp_path / "a"])
+    assert [entry.name for entry in registry.entries()] == ["rank 0", "rank 11"]
+    both = open_offer([tmp_path / "a", tmp_path / "b"])
+    assert [entry.name for entry in both.entries()] == ["a/rank 0", "a/rank 11", "b/rank 0", "b/rank 11"]
