@@ -30,7 +30,7 @@ SAME_BYTES: Final = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", 
 
 
 def operation_code(said: object, name: str = "") -> int:
-    """The position in ``OPERATIONS`` of what a row says it is, or of its name; that of ``other`` where neither tells."""
+    """The position in ``OPERATIONS`` of what a row says it is, else of its name; ``other`` where neither tells."""
     for text in (said, name):
         if isinstance(text, str) and text:
             known = OPERATION_CODES.get(text)
