@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .kinds import CODE
-from .records import MISSING
+from .records import MISSING, Picked
 from .texts import Texts
 
 __all__ = ["Blocks", "memory_device"]
@@ -24,7 +24,7 @@ class Blocks:
         self._live: dict[tuple[int, int], int] = {}
         self._next = 0
 
-    def numbered(self, records: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def numbered(self, records: Picked, values: np.ndarray) -> np.ndarray:
         """``values`` with the numbers of blocks in the rows of memory events; -1 where the address is not known."""
         rows = np.flatnonzero(records["kind"] == _MEMORY)
         if not len(rows):
@@ -32,9 +32,8 @@ class Blocks:
         values = values.copy()
         values[rows] = -1
         rows = rows[(records["first"][rows] != MISSING) & (records["bytes"][rows] != MISSING)]
-        part = records[rows]
         for row, address, device, size in zip(
-            rows.tolist(), part["first"].tolist(), part["device"].tolist(), part["bytes"].tolist(), strict=True
+            rows.tolist(), *(records[name][rows].tolist() for name in ("first", "device", "bytes")), strict=True
         ):
             key = device, address
             if size < 0:

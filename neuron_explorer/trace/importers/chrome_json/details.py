@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from .kinds import CODE, Kinds
-from .records import MISSING
+from .records import MISSING, Picked
 
 __all__ = ["Details", "collective_facts"]
 
@@ -29,7 +29,7 @@ class Details:
         self._texts = kinds.texts
         self._categories: dict[int, str] = {}
 
-    def numbers(self, records: np.ndarray) -> tuple[np.ndarray, ...]:
+    def numbers(self, records: Picked) -> tuple[np.ndarray, ...]:
         """What the document of each record depends on."""
         kind = records["kind"]
         size = np.where((kind == _MEMORY) | (records["bytes"] != MISSING), records["bytes"], MISSING)

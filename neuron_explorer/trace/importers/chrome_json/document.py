@@ -15,7 +15,7 @@ from .layout import Made
 from .nested import Nested
 from .own import KEY, own_metadata
 from .records import FAULTS
-from .rows import ATTRIBUTIONS, Tally
+from .tally import ATTRIBUTIONS, Tally
 from .texts import loads
 
 __all__ = ["Facts", "facts_of", "metadata_of", "report_of"]

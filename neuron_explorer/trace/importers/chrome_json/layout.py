@@ -12,12 +12,27 @@ import numpy as np
 from ...metadata import thread_lane
 from .collect import Collected
 from .nested import Nested
-from .rows import Layout
 
-__all__ = ["Made", "Steps", "make_layout"]
+__all__ = ["Layout", "Made", "Steps", "make_layout"]
 
 _INTEGER: Final = re.compile(r"-?\d{1,18}$")
 _NUMBER: Final = re.compile(r"\d{1,9}")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Lanes as the trace has them, by the lane number of the first pass, and the steps."""
+
+    lane: np.ndarray
+    process: np.ndarray
+    thread: np.ndarray
+    stream: np.ndarray
+    device: list[str | None]
+    host: np.ndarray
+    step_start: np.ndarray
+    step_end: np.ndarray
+    step_number: np.ndarray
+    rank: int = 0
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ...text import TextTable
 from ...write import Coded
 from .distinct import distinct
 from .kinds import CODE
-from .records import MISSING
+from .records import MISSING, Picked
 from .texts import Texts
 
 __all__ = ["KEY", "Own", "own_metadata"]
@@ -110,7 +110,7 @@ class Own:
         mine = (place > 0) & (kind == _MEMORY) & (address != MISSING) & (self._of("address", place) == 0)
         return np.where(mine, address, correlation)
 
-    def columns(self, place: np.ndarray, records: np.ndarray, before: Mapping[str, Any]) -> dict[str, Any]:
+    def columns(self, place: np.ndarray, records: Picked, before: Mapping[str, Any]) -> dict[str, Any]:
         """Columns; ``before`` holds what they are without the export's arguments."""
         made: dict[str, Any] = {
             "line": np.where(place > 0, self._of("line", place), before["line"]),

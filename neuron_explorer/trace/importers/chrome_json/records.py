@@ -27,6 +27,7 @@ __all__ = [
     "RECORD",
     "TEXTS",
     "TEXT_TIME",
+    "Picked",
 ]  # fmt: skip
 
 MISSING: Final = -(1 << 63)
@@ -52,6 +53,26 @@ RECORD: Final = np.dtype(
     ]
 )  # fmt: skip
 assert RECORD.itemsize == 160
+
+
+class Picked:
+    """Some of the records, field by field: whole records, of which half is never asked for, are not copied."""
+
+    def __init__(self, records: np.ndarray, rows: np.ndarray) -> None:
+        self._records, self._rows = records, rows
+        self._every = len(rows) == len(records)
+        self._known: dict[str, np.ndarray] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        known = self._known.get(name)
+        if known is None:
+            values = self._records[name]
+            known = self._known[name] = values.copy() if self._every else values[self._rows]
+        return known
+
 
 NO_START, BAD_START, NO_DURATION, BAD_DURATION, TEXT_TIME, DEEP, LONG, NO_ARGUMENTS, EMPTY = (1 << i for i in range(9))
 
