@@ -58,11 +58,11 @@ def step_pair(
         for name, trace, window, after in zip(
             names, traces, (aligned.before, aligned.after), (False, True), strict=True)
     )  # fmt: skip
-    costs = [_costs(side) for side in sides]
+    costs = [costs_of(side) for side in sides]
     used: dict[int, int] = {}
     found_names: dict[str, int] = {}
-    drawn = [_drawn(side, t0, t1, used, found_names) for side in sides]
-    classes = _classes(costs)
+    drawn = [drawn_side(side, t0, t1, used, found_names) for side in sides]
+    classes = place_class(costs)
     return {
         "whole": max(aligned.before.duration, aligned.after.duration),
         "sides": drawn,
@@ -76,7 +76,8 @@ def _line(pair: LinePair, after: bool) -> Line | None:
     return line if line and line[0] else None
 
 
-def _classes(costs: Sequence[dict[int, tuple[int, int]]]) -> dict[int, int]:
+def place_class(costs: Sequence[dict[int, tuple[int, int]]]) -> dict[int, int]:
+    """The colour of each place that has one of its own: those that cost most on any side."""
     most: dict[int, int] = {}
     for side in costs:
         for at, (ns, _) in side.items():
@@ -93,7 +94,7 @@ def _place(pair: LinePair, costs: Sequence[tuple[int, int] | None], number: int)
             "before": costs[0], "after": costs[1]}  # fmt: skip
 
 
-def _costs(side: Side) -> dict[int, tuple[int, int]]:
+def costs_of(side: Side) -> dict[int, tuple[int, int]]:
     """Self time in ns and launches of each pair's line in the step, on the host."""
     if side.window.number is None:
         within, values = "TRUE", ()
@@ -121,7 +122,10 @@ def _quoted(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-def _drawn(side: Side, t0: int, t1: int | None, used: dict[int, int], names: dict[str, int]) -> dict[str, Any]:
+def drawn_side(
+    side: Side, t0: int, t1: int | None, used: dict[int, int], names: dict[str, int]
+) -> dict[str, Any]:
+    """The lanes and spans of a side; ``used`` and ``names`` number its places and names, and grow."""
     window = side.window
     first = window.start + max(0, t0)
     last = min(window.end, window.start + t1) if t1 is not None else window.end

@@ -1,5 +1,5 @@
-/* Compare: two steps above each other on one axis that begins where they begin. Asks for what is in the window,
-   since a reply holds the longest spans only. */
+/* Steps above each other on one axis: on Compare both from where they begin, on Ranks those of several ranks on one
+   clock. Asks for what is in the window, since a reply holds the longest spans only. */
 (function () {
   "use strict";
   const nx = (window.nxTimeline = window.nxTimeline || {});
@@ -58,9 +58,10 @@
   }
 
   class StepPair {
-    constructor(root) {
+    constructor(root, words) {
       this.root = root;
-      this.canvas = el("canvas", { class: "pair-canvas", tabindex: "0", role: "img", "aria-label": "Both steps on one axis. W and S zoom, A and D pan, Home shows all." });
+      this.words = words;
+      this.canvas = el("canvas", { class: "pair-canvas", tabindex: "0", role: "img", "aria-label": `${words.label} W and S zoom, A and D pan, Home shows all.` });
       this.about = el("p", { class: "pair-about", role: "status" });
       this.legend = el("ul", { class: "pair-legend" });
       this.tip = el("div", { class: "pair-tip", role: "tooltip", hidden: true });
@@ -71,7 +72,7 @@
       this.pointer = null;
       root.nxDrawing = () => this.drawing();
       this.listen();
-      this.say("Reading both steps …");
+      this.say(words.reading);
       this.ask(null);
     }
 
@@ -120,7 +121,7 @@
       const left = this.data.sides.reduce((sum, side) => sum + side.left, 0);
       const parts = [];
       if (left) parts.push(`${nx.plural(left, "shorter or deeper span")} in this window not drawn: zoom in.`);
-      parts.push("Colours are places: the ten that cost most, the same on both sides; framed: only on one side. W and S zoom, A and D pan, Home shows all, a click keeps a place in sight.");
+      parts.push(this.words.colours + " W and S zoom, A and D pan, Home shows all, a click keeps a place in sight.");
       this.say(parts.join(" "));
       const ranked = this.data.places.map((place, at) => [place, at]).filter(([place]) => place.class < OTHERS).sort((a, b) => a[0].class - b[0].class);
       this.legend.replaceChildren(...ranked.map(([place, at]) => {
@@ -182,11 +183,13 @@
       const lit = this.lit !== undefined ? this.lit : this.hover && this.hover.place >= 0 ? this.hover.place : this.kept;
       this.data.sides.forEach((side, s) => {
         const { top, lanes, bottom } = this.places[s];
-        const ends = this.x(side.duration);
+        const begins = this.x(side.begin || 0);
+        const ends = this.x(side.end === undefined ? side.duration : side.end);
+        if (begins > GUTTER) pen.rect(GUTTER, top + HEAD - 2, Math.min(begins, right) - GUTTER, bottom - top - HEAD, css(c.inset));
         if (ends < right) pen.rect(Math.max(ends, GUTTER), top + HEAD - 2, right - Math.max(ends, GUTTER), bottom - top - HEAD, css(c.inset));
         const which = side.step === null ? "the run" : `step ${side.step}`;
         pen.rect(0, top - 1, this.width, 1, css(c.line));
-        pen.text(4, top + 14, `${s ? "After" : "Before"}: ${side.name}, ${which}, ${nx.duration(side.duration)}`, css(c.text), this.width - 10, true);
+        pen.text(4, top + 14, side.title || `${s ? "After" : "Before"}: ${side.name}, ${which}, ${nx.duration(side.duration)}`, css(c.text), this.width - 10, true);
         side.lanes.forEach((lane, l) => pen.text(4, lanes[l] + 12, lane.name, css(c.muted), GUTTER - 12));
         if (!side.lanes.length) pen.text(GUTTER + 4, top + HEAD + 11, "nothing was recorded in this step", css(c.muted), this.plot);
         this.spans(pen, ctx, c, side, lanes, lit, s);
@@ -221,7 +224,7 @@
       if (!this.data || px < GUTTER) return null;
       const t = this.time(px);
       const slack = (this.t1 - this.t0) / this.plot;
-      for (let s = 0; s < 2; s++) {
+      for (let s = 0; s < this.data.sides.length; s++) {
         const side = this.data.sides[s];
         for (let l = 0; l < side.lanes.length; l++) {
           const row = Math.floor((py - this.places[s].lanes[l]) / ROW);
@@ -245,7 +248,7 @@
       const { side, at, place } = this.hover;
       const spans = this.data.sides[side].spans;
       const p = place >= 0 ? this.data.places[place] : null;
-      const lines = [el("b", {}, this.data.names[spans.name[at]]), el("div", {}, `${side ? "after" : "before"}: ${nx.duration(spans.duration[at])}, ${nx.duration(spans.start[at])} into the step`)];
+      const lines = [el("b", {}, this.data.names[spans.name[at]]), el("div", {}, `${this.words.side(this.data.sides[side], side)}: ${nx.duration(spans.duration[at])}, ${nx.duration(spans.start[at] - (this.data.sides[side].begin || 0))} into the step`)];
       if (p) {
         lines.push(el("div", { class: "mono" }, `${p.text}${p.function ? " in " + p.function : ""}`), el("div", {}, `this line in the step: ${sums(p)}`));
         if (p.how !== "same") lines.push(el("div", { class: "muted" }, p.how === "added" ? "only after" : p.how === "removed" ? "only before" : `matched: ${p.how}`));
@@ -341,17 +344,43 @@
     }
   }
 
-  /** "1.2 ms (3 launches) → 1.4 ms (3)" of a line. */
+  /** "1.2 ms (3 launches) → 1.4 ms (3)" of a line; of ranks the least and the most. */
   function sums(place) {
     const side = (cost) => (cost ? `${nx.duration(cost[0])} (${nx.count(cost[1])}×)` : "not there");
+    if (place.each) {
+      const there = place.each.filter(Boolean).sort((a, b) => a[0] - b[0]);
+      if (!there.length) return "no time of its own";
+      const [least, most] = [there[0], there[there.length - 1]];
+      return least[0] === most[0] ? side(most) : `${nx.duration(least[0])} to ${side(most)}`;
+    }
     return `${side(place.before)} → ${side(place.after)}`;
   }
+
+  const PAIR = {
+    label: "Both steps on one axis.",
+    reading: "Reading both steps …",
+    colours: "Colours are places: the ten that cost most, the same on both sides; framed: only on one side.",
+    side: (side, at) => (at ? "after" : "before"),
+  };
+  const RANKS = {
+    label: "A step of several ranks on one clock.",
+    reading: "Reading the ranks …",
+    colours: "Colours are places: the ten that cost most, the same on every rank.",
+    side: (side) => `rank ${side.rank}`,
+  };
 
   const clientside = (window.dash_clientside = window.dash_clientside || {});
   clientside.nxCompare = {
     mount() {
       const root = document.getElementById("compare-timeline");
-      if (root && !root.nxDrawing) new StepPair(root);
+      if (root && !root.nxDrawing) new StepPair(root, PAIR);
+      return window.dash_clientside.no_update;
+    },
+  };
+  clientside.nxRanks = {
+    mount() {
+      const root = document.getElementById("ranks-timeline");
+      if (root && !root.nxDrawing) new StepPair(root, RANKS);
       return window.dash_clientside.no_update;
     },
   };

@@ -1,0 +1,85 @@
+"""The endpoint of the steps of several ranks under each other.
+
+``GET /api/v1/ranks/<trace id>/spans?ranks=0,3&step=7&t0=0&t1=1000``: see ``rank_steps``. No path is taken, every
+number is checked, and a reply is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from neuron_explorer.analysis.kinds import LINE
+from neuron_explorer.analysis.ranks.clocks import overlay_refusal
+from neuron_explorer.comparing.aligned import Window, windows
+from neuron_explorer.errors import NeuronExplorerError
+from neuron_explorer.ui.cache import cached
+from neuron_explorer.ui.rank_steps import MOST_RANKS, rank_steps, step_of
+from neuron_explorer.ui.served_run import clocks_of, run_of_trace
+from neuron_explorer.ui.step_pair import Side
+
+if TYPE_CHECKING:
+    import flask
+
+    from neuron_explorer.trace.store import Trace
+    from neuron_explorer.ui.registry import Registry
+
+
+def register(server: flask.Flask, registry: Registry) -> None:
+    """Add the endpoint."""
+    import flask
+
+    def answer(body: dict[str, Any], status: int = 200) -> flask.Response:
+        reply = flask.Response(json.dumps(body, separators=(",", ":")), status, mimetype="application/json")
+        reply.headers["Cache-Control"] = "private, no-store"
+        return reply
+
+    @server.get("/api/v1/ranks/<trace_id>/spans")
+    def rank_spans(trace_id: str) -> flask.Response:
+        given = [flask.request.args.get(key, "") for key in ("t0", "t1", "step")]
+        if any(text and not whole(text) for text in given):
+            return answer({"error": "The window is no whole number."}, 400)
+        try:
+            served = run_of_trace(registry, trace_id)
+            if served is None:
+                return answer({"error": "This server shows no other rank of that trace's run."}, 404)
+            wanted = chosen_ranks(flask.request.args.get("ranks", ""), tuple(served.ids), served.mine)
+            clocks = clocks_of(served)
+            refusal = overlay_refusal(clocks, wanted)
+            if refusal:
+                return answer({"error": refusal}, 409)
+            sides = []
+            for rank in wanted:
+                trace = registry.get(served.ids[rank])
+                assert trace is not None
+                window = step_of(cached(trace, windows), int(given[2] or 0))
+                sides.append((Side(f"rank {rank}", trace, window, lines_of(trace, window)), rank, clocks.of[rank]))
+            return answer(rank_steps(sides, int(given[0] or 0), int(given[1]) if given[1] else None))
+        except (NeuronExplorerError, OSError) as error:
+            return answer({"error": f"The trace cannot be read: {error}"}, 410)
+
+
+def whole(text: str) -> bool:
+    """Whether a text is a whole number that fits."""
+    return text.isascii() and text.isdecimal() and len(text) < 19
+
+
+def chosen_ranks(text: str, there: Sequence[int], mine: int) -> tuple[int, ...]:
+    """The ranks of an address (``0,3``) that are there, at most ``MOST_RANKS``; without any, the first four."""
+    wished = {int(part) for part in text.split(",")[:1000] if whole(part)}
+    found = [rank for rank in sorted(there) if rank in wished]
+    if not found:
+        others = [rank for rank in sorted(there) if rank != mine]
+        found = sorted([mine, *others[:3]])
+    return tuple(found[:MOST_RANKS])
+
+
+def lines_of(trace: Trace, window: Window) -> dict[tuple[str, int, str], int]:
+    """The lines whose operators begin in a step, numbered."""
+    kinds = ", ".join(f"'{kind}'" for kind in LINE)
+    rows = trace.sql_arrow(
+        f"SELECT DISTINCT file, line, function FROM events WHERE \"start\" >= {int(window.start)} "
+        f"AND \"start\" < {int(window.end)} AND file IS NOT NULL AND kind IN ({kinds}) LIMIT 20000"
+    ).to_pylist()
+    return {(row["file"], row["line"], row["function"] or ""): at for at, row in enumerate(rows)}
