@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neuron_explorer.analysis.filters import HOST
-from neuron_explorer.analysis.scan import coded, joined_keys, read_parts
+from neuron_explorer.analysis.joined import joined_keys
+from neuron_explorer.analysis.read_ahead import read_parts
+from neuron_explorer.analysis.scan import coded
 from neuron_explorer.analysis.selection import Selection, steps_between
 from neuron_explorer.trace.arrays import among, distinct, values_of
 
@@ -181,7 +183,7 @@ class _Reading:
         rows = np.flatnonzero(self._chosen(texts, numbers))
         if not len(rows):
             return
-        joined = joined_keys([*(texts[name][0] for name in _TEXT), numbers["line"]], table.num_rows)
+        joined, _ = joined_keys([*(texts[name][0] for name in _TEXT), numbers["line"]], table.num_rows)
         if len(rows) < table.num_rows:
             joined, numbers = joined[rows], {name: values[rows] for name, values in numbers.items()}
         from neuron_explorer.trace.write import integers  # Arrow is loaded late

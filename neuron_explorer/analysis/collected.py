@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,27 +36,31 @@ class Collected:
     found: list[tuple[np.ndarray, ...]] = field(default_factory=list)
 
     def add(
-        self, start: np.ndarray, duration: np.ndarray, lane: np.ndarray, step: np.ndarray, period: np.ndarray,
-        works: np.ndarray | None, collections: tuple[np.ndarray, np.ndarray],
+        self, start: np.ndarray, duration: np.ndarray, in_order: bool, working: Callable[[np.ndarray], np.ndarray],
+        about: Callable[[np.ndarray], tuple[np.ndarray, ...]], collections: tuple[np.ndarray, np.ndarray],
     ) -> None:  # fmt: skip
-        """``works``: which events count as doing something (None: all). ``collections``: start and duration."""
+        """``in_order``: starts ascend. Of some events, ``working`` picks those that count as doing something, and
+        ``about`` tells lane, step and period. ``collections``: start and duration.
+        """
         stop = stops(start, duration)
-        last = int(start.max())
+        last = int(start[-1]) if in_order else int(start.max())
         # What reaches beyond this part may overlap a collection of the next.
         near = stop > last
         known = union(self.open, merged(collections[0], stops(*collections)))
         if len(known):
-            following = np.searchsorted(known.stop, start, "right")
-            begins = np.append(known.start, np.iinfo(np.int64).max)[following]
-            near |= begins < stop
+            begins = np.append(known.start, np.iinfo(np.int64).max)
+            if in_order:
+                ends = np.searchsorted(start, known.stop, "left")
+                following = np.repeat(begins, np.diff(ends, prepend=0, append=len(start)))
+            else:
+                following = begins[np.searchsorted(known.stop, start, "right")]
+            near |= following < stop
             late = known.stop > last
             self.open = Intervals(known.start[late], known.stop[late])
-        if works is not None:
-            near &= works
-        rows = np.flatnonzero(near)
+        rows = working(np.flatnonzero(near))
         rows = rows[duration[rows] > 0]
         if len(rows):
-            self.found.append((start[rows], stop[rows], lane[rows], step[rows], period[rows]))
+            self.found.append((start[rows], stop[rows], *about(rows)))
 
     def around(self) -> Around:
         """The events of all parts."""

@@ -22,6 +22,7 @@ from neuron_explorer.analysis.compile_events import (
 )
 from neuron_explorer.analysis.compile_filter import rows_sql, within
 from neuron_explorer.analysis.filters import NO_FILTER, Filter
+from neuron_explorer.analysis.scan import known_kinds
 from neuron_explorer.trace.compiles import PHASES
 
 if TYPE_CHECKING:
@@ -264,6 +265,9 @@ def _sums(trace: Trace, which: str) -> list[dict[str, Any]]:
 
     One query: the details that it has to look into are most of what a trace holds about compilations.
     """
+    present = known_kinds(trace)
+    if present is not None and "compile" not in present:
+        return []
     names = ", ".join(f"'{name}'" for name in CACHED_PHASES)
     ns = 'CAST(coalesce(sum("self"), 0) AS BIGINT) AS ns, count(*) AS n FROM rows'
     return trace.sql_arrow(

@@ -16,9 +16,12 @@ class Waits:
 
     last: dict[int, _Wait] = field(default_factory=dict)
 
-    def inside(self, start: np.ndarray, lane: np.ndarray, waits: tuple[np.ndarray, ...]) -> np.ndarray:
-        """For each event 0 outside a wait of its lane, else 2 more than the code of the wait.
+    def inside(
+        self, start: np.ndarray, lane: np.ndarray, in_order: bool, waits: tuple[np.ndarray, ...]
+    ) -> np.ndarray | None:
+        """For each event 0 outside a wait of its lane, else 2 more than the code of the wait; None: none is inside.
 
+        ``in_order``: starts ascend.
         ``waits``: start, duration, lane and code of those that begin among these events. Of two the later counts.
         """
         begun, duration, on, code = waits
@@ -27,12 +30,12 @@ class Waits:
         order = known[np.lexsort((duration[known], begun[known]))]
         for first, length, each, number in zip(*(a[order].tolist() for a in (begun, duration, on, code)), strict=True):
             by_lane.setdefault(each, []).append((first, first + length, number + 2))
-        found = np.zeros(len(start), np.int32)
         if not by_lane:
-            return found
-        sorted_ = bool((start[1:] >= start[:-1]).all())
-        position = None if sorted_ else np.argsort(start, kind="stable")
+            return None
+        found = np.zeros(len(start), np.int32)
+        position = None if in_order else np.argsort(start, kind="stable")
         times, lanes = (start, lane) if position is None else (start[position], lane[position])
+        any_inside = False
         for each, mine in by_lane.items():
             self.last[each] = mine[-1]
             begins = [wait[0] for wait in mine]
@@ -42,6 +45,9 @@ class Waits:
             for at, (begin, end) in enumerate(rows.T.tolist()):
                 if end > begin:
                     found[begin:end][lanes[begin:end] == each] = mine[at][2]
+                    any_inside = True
+        if not any_inside:
+            return None
         if position is None:
             return found
         result = np.zeros(len(start), np.int32)

@@ -11,7 +11,8 @@ import numpy as np
 
 from neuron_explorer.analysis.intervals import NONE, Intervals, merged, stops, union
 from neuron_explorer.analysis.kept import kept
-from neuron_explorer.analysis.scan import coded, read_parts
+from neuron_explorer.analysis.read_ahead import read_parts
+from neuron_explorer.analysis.scan import coded
 from neuron_explorer.trace.arrays import distinct, values_of
 from neuron_explorer.trace.schema import ENGINE_PREFIX
 

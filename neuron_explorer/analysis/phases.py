@@ -22,7 +22,7 @@ from neuron_explorer.analysis.compile_time import compile_time
 from neuron_explorer.analysis.filters import HOST, Filter
 from neuron_explorer.analysis.intervals import Intervals, merged, stops, subtract, union
 from neuron_explorer.analysis.marks import kinds_of
-from neuron_explorer.analysis.rolled import cells_of
+from neuron_explorer.analysis.rolled import cells_of, in_selection
 from neuron_explorer.analysis.scan import main_scan
 from neuron_explorer.analysis.selection import (
     ENGINE_CALLS,
@@ -37,8 +37,6 @@ from neuron_explorer.trace.arrays import values_of
 from neuron_explorer.trace.schema import ENGINE_PREFIX, OPERATOR_KINDS
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from neuron_explorer.trace.store import Trace
 
 _PARTS: Final = (
@@ -273,11 +271,11 @@ def _beside(
         (collections.duration > 0) & np.isin(collections.lane, collectors)
         & _picked(sel, collections.step, np.array([p == "steady" for p in collections.period], bool))
     )  # fmt: skip
-    nodes = _backward_beside(trace, sel, lane)
-    if not len(collections) and not nodes.num_rows:
+    backward, nodes = _backward_beside(trace, sel, lane)
+    if not len(collections) and not nodes:
         return {}, {}
     edges = np.array(compiling, np.int64).reshape(-1, 2)
-    if nodes.num_rows:
+    if nodes:
         own = _busy(trace, sel, lane)
     else:
         around = scan.around
@@ -285,9 +283,8 @@ def _beside(
         own = around.during((around.lane == lane) & _picked(sel, around.step, around.period == steady))
     busy = union(own, merged(edges[:, 0], edges[:, 1]))
     collector = merged(collections.start, stops(collections.start, collections.duration))
-    backward = merged(values_of(nodes.column(0)), values_of(nodes.column(1)))
     free = {"gc": subtract(collector, busy).length, "backward": subtract(backward, union(busy, collector)).length}
-    return free, {"gc": len(collections), "backward": nodes.num_rows}
+    return free, {"gc": len(collections), "backward": nodes}
 
 
 def _picked(sel: Selection, step: np.ndarray, steady: np.ndarray) -> np.ndarray:
@@ -299,15 +296,17 @@ def _picked(sel: Selection, step: np.ndarray, steady: np.ndarray) -> np.ndarray:
     return steady if sel.period == "steady" else np.ones(len(step), bool)
 
 
-def _backward_beside(trace: Trace, sel: Selection, lane: int) -> pa.Table:
-    """Start and end of backward nodes on other threads."""
+def _backward_beside(trace: Trace, sel: Selection, lane: int) -> tuple[Intervals, int]:
+    """When backward nodes ran on other threads, and how many."""
     others = [x for x in sel.host_lanes if x != lane]
     picked = f" AND {sel.steps_sql}" if sel.steps_sql else ""
-    where = f"lane IN ({', '.join(map(str, others))})" if others and "autograd" in kinds_of(trace) else "FALSE"
-    return trace.sql_arrow(
+    if not others or "autograd" not in kinds_of(trace):
+        return merged(*(np.zeros(0, np.int64),) * 2), 0
+    table = trace.sql_arrow(
         'SELECT "start", "start" + duration AS stop FROM events '
-        f"WHERE {where} AND kind = 'autograd'{picked} AND duration > 0"
+        f"WHERE lane IN ({', '.join(map(str, others))}) AND kind = 'autograd'{picked} AND duration > 0"
     )
+    return merged(values_of(table.column(0)), values_of(table.column(1))), table.num_rows
 
 
 def _busy(trace: Trace, sel: Selection, lane: int) -> Intervals:
@@ -332,9 +331,8 @@ def _elsewhere(trace: Trace, sel: Selection, lane: int) -> tuple[int, tuple[int,
     source, selected = cells_of(trace, sel)
     others = np.flatnonzero(selected & source.where("kind", WORK_KINDS) & (source.numbers["lane"] != lane))
     beside = sums(np.zeros(len(others), np.int64), 1, source.self_ns[others])
-    row = trace.sql_arrow(
-        'SELECT CAST(coalesce(sum(greatest("self", 0)), 0) AS BIGINT) AS outside, count(*) AS n '
-        f"FROM events WHERE step < 0 AND {kinds_sql(WORK_KINDS)} AND lane IN "
-        f"({', '.join(map(str, sel.host_lanes)) or 'NULL'})" + (f" AND {sel.parts_sql}" if sel.parts_sql else "")
-    ).to_pylist()[0]
-    return int(beside[0]), (row["outside"], row["n"])
+    cells = main_scan(trace).cells
+    picked = in_selection(cells, replace(sel, period="all")) & cells.where("kind", WORK_KINDS)
+    outside = np.flatnonzero(picked & cells.numbers["outside"].astype(bool))
+    ns = sums(np.zeros(len(outside), np.int64), 1, cells.self_ns[outside])
+    return int(beside[0]), (int(ns[0]), int(cells.events[outside].sum()))

@@ -7,10 +7,7 @@ while the one before is added up.
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,10 +16,12 @@ import numpy as np
 from neuron_explorer.analysis.cells import Cells, Durations, groups
 from neuron_explorer.analysis.collected import Around, Collected
 from neuron_explorer.analysis.data_waits import Waits
+from neuron_explorer.analysis.joined import Ranged, joined_keys, numbered, ranged
 from neuron_explorer.analysis.kept import kept, known
 from neuron_explorer.analysis.kinds import COMPILES, LINE
 from neuron_explorer.analysis.mark_rows import NUMBERS, Marks
-from neuron_explorer.trace.arrays import grouped, values_of
+from neuron_explorer.analysis.read_ahead import read_parts as read_parts
+from neuron_explorer.trace.arrays import values_of
 from neuron_explorer.trace.top_level import codes_of
 
 if TYPE_CHECKING:
@@ -35,16 +34,12 @@ TEXTS: Final = (
 )  # fmt: skip
 KEYS: Final = (
     "kind", "name", "file", "line", "function", "attribution", "module", "phase", "period", "device", "lane",
-    "outermost_on_line", "top_level",
+    "outermost_on_line", "top_level", "outside",
 )  # fmt: skip
+"""Columns; and ``outside``, for the events outside any step."""
 SHAPE_KEYS: Final = ("kind", "name", "shapes", "dtypes", "module", "phase", "period", "device", "lane", "top_level")
 MARKED: Final = ("step", "data_wait", "gc")
 _WORKS: Final = (*LINE, *COMPILES)
-_AHEAD: Final = 3
-_EXACT: Final = float(1 << 53)
-_RANGE: Final = 1 << 20
-_FEW: Final = 1 << 16
-_JOINED: Final = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -92,36 +87,62 @@ def scan(trace: Trace, keys: Sequence[str], between: tuple[int, int] | None = No
 
     Without ``marked`` it is not told which events began inside a wait for data.
     """
-    numbers = ("duration", "self", "step") if between is not None else ("duration", "self")
-    columns = (*keys, *numbers, *((*NUMBERS, "period", "lane") if marked else ()))
-    pass_ = _Pass(tuple(keys), between, marked)
+    numbers = ("duration", "self", "step") if between is not None or "outside" in keys else ("duration", "self")
+    columns = (*(key for key in keys if key != "outside"), *numbers, *((*NUMBERS, "period", "lane") if marked else ()))
+    pass_ = _Pass(tuple(keys), marked)
     for table in read_parts(trace, columns):
-        pass_.add(table)
+        ready = _ready(table, keys, between)
+        if ready is not None:
+            pass_.add(ready)
     return pass_.done()
 
 
-def read_parts(trace: Trace, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The parts in order; a few are read ahead."""
-    parts = trace.parts(columns)
-    workers = 1 if parts.in_order else min(4, os.cpu_count() or 1, max(len(parts.readers), 1))
-    if len(parts.readers) < 2:
-        for read in parts.readers:
-            yield read()
-        return
-    waiting: deque[Future[pa.Table]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        for read in parts.readers:
-            waiting.append(pool.submit(read))
-            if len(waiting) > _AHEAD:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+@dataclass(frozen=True)
+class _Ready:
+    """A part as it is added up: its columns, and the cell of each row where waits for data do not count.
+
+    ``codes``: columns of text, ``texts``: what their codes stand for; ``values``: the others. ``keys``: codes or
+    values.
+    """
+
+    rows: int
+    values: dict[str, np.ndarray]
+    codes: dict[str, Ranged]
+    texts: dict[str, list[str]]
+    keys: dict[str, np.ndarray]
+    cell: np.ndarray
+    number: int
+
+
+def _ready(table: pa.Table, keys: Sequence[str], between: tuple[int, int] | None) -> _Ready | None:
+    """Needs nothing of the other parts. None: no row is left."""
+    if between is not None:
+        step = values_of(table.column("step"))
+        table = table.filter(_mask((step >= between[0]) & (step <= between[1])))
+    rows = table.num_rows
+    if not rows:
+        return None
+    values = {name: _values(table, name) for name in table.column_names}
+    dictionaries = {name: values.pop(name) for name in TEXTS if name in values}
+    codes = {name: ranged(each) for name, each in dictionaries.items()}
+    texts = {name: each.dictionary.to_pylist() for name, each in dictionaries.items()}
+    if "outside" in keys:
+        values["outside"] = values["step"] < 0
+    columns: dict[str, np.ndarray | Ranged] = {name: codes[name] if name in TEXTS else values[name] for name in keys}
+    named = np.array([*(k in LINE for k in texts["kind"]), False])
+    if "name" in keys and not named[:-1].all():
+        # A range may be called by a number that is never the same; nothing is summed by it.
+        name = codes["name"]
+        kept_names = np.where(named[codes["kind"].values], name.values, -1)
+        columns["name"] = Ranged(kept_names, -1, name.low + name.span + 1)
+    cell, number = numbered(*joined_keys(list(columns.values()), rows))
+    own = {name: each.values if isinstance(each, Ranged) else each for name, each in columns.items()}
+    return _Ready(rows, values, codes, texts, own, cell, number)
 
 
 @dataclass
 class _Pass:
     keys: tuple[str, ...]
-    between: tuple[int, int] | None
     marked: bool
     tables: dict[str, dict[str, int]] = field(default_factory=dict)
     waits: Waits = field(default_factory=Waits)
@@ -130,69 +151,61 @@ class _Pass:
     durations: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # of each part: cell's count, values
     found: list[tuple[np.ndarray, np.ndarray, list[np.ndarray]]] = field(default_factory=list)  # marks: kind, period
 
-    def add(self, table: pa.Table) -> None:
+    def add(self, ready: _Ready) -> None:
         """Add up one part."""
-        if self.between is not None:
-            step = values_of(table.column("step"))
-            table = table.filter(_mask((step >= self.between[0]) & (step <= self.between[1])))
-        rows = table.num_rows
-        if not rows:
-            return
-        values = {name: _values(table, name) for name in table.column_names}
-        codes = {name: (codes_of(v), v.dictionary.to_pylist()) for name, v in values.items() if name in TEXTS}
-        kind, kinds = codes["kind"]
-        key_codes = {name: codes[name][0] if name in TEXTS else values[name] for name in self.keys}
-        if "name" in self.keys:
-            named = np.array([*(k in LINE for k in kinds), False])
-            # A range may be called by a number that is never the same; nothing is summed by it.
-            key_codes["name"] = key_codes["name"] if named[:-1].all() else np.where(named[kind], key_codes["name"], -1)
-        if self.marked:
-            key_codes["waiting"] = self._mark(values, kind, kinds, codes["period"])
-        joined = joined_keys([key_codes[name] for name in (*self.keys, *(["waiting"] if self.marked else ()))], rows)
-        cell, number = numbered(joined)
-        first = np.empty(number, np.int64)
-        first[cell[::-1]] = np.arange(rows - 1, -1, -1)
-        part: dict[str, np.ndarray] = {}
-        for name, column in key_codes.items():
-            own = column[first]
-            part[name] = self._globally(name, own, codes[name][1]) if name in TEXTS else own
-        duration = values["duration"]
+        values, number, cell = ready.values, ready.number, ready.cell
+        meaning = {name: self._meaning(name, texts) for name, texts in ready.texts.items()}
+        columns = ready.keys
+        waiting = self._mark(ready, meaning) if self.marked else None
+        if waiting is not None:
+            columns = {**columns, "waiting": waiting}
+            cell, number = numbered(*joined_keys([Ranged(cell, 0, number), waiting], ready.rows))
+        order = np.argsort(cell.astype(np.uint16) if number <= 1 << 16 else cell, kind="stable")
+        events = np.bincount(cell, minlength=number)
+        starts = np.cumsum(events) - events
+        first = order[starts]
+        part: dict[str, np.ndarray] = {"waiting": np.zeros(number, np.int64)} if self.marked else {}
+        for key, column in columns.items():
+            part[key] = meaning[key][column[first]] if key in meaning else column[first]
+        duration = values["duration"][order]
         lost = duration < 0
         any_lost = bool(lost.any())
-        part["events"] = np.bincount(cell, minlength=number)
-        part["without_end"] = np.bincount(cell[lost], minlength=number) if any_lost else np.zeros(number, np.int64)
-        part["self_ns"], part["duration_ns"] = _sum(cell, number, values["self"]), _sum(cell, number, duration)
+        part["events"] = events
+        part["without_end"] = (
+            np.add.reduceat(lost, starts, dtype=np.int64) if any_lost else np.zeros(number, np.int64)
+        )
+        part["self_ns"], part["duration_ns"] = _sums(values["self"][order], starts), _sums(duration, starts)
         self.parts.append(part)
-        order = np.argsort(cell.astype(np.uint16) if number <= 1 << 16 else cell, kind="stable")
-        sorted_ = duration[order]
         if any_lost:
-            sorted_ = sorted_[sorted_ >= 0]
-        if not len(sorted_) or int(sorted_.max()) < 1 << 32:
-            sorted_ = sorted_.astype(np.uint32)
-        self.durations.append((part["events"] - part["without_end"], sorted_))
+            duration = duration[~lost]
+        if not len(duration) or int(duration.max()) < 1 << 32:
+            duration = duration.astype(np.uint32)
+        self.durations.append((part["events"] - part["without_end"], duration))
 
-    def _mark(
-        self, values: dict[str, Any], kind: np.ndarray, kinds: list[str], period: tuple[np.ndarray, list[str]]
-    ) -> np.ndarray:
+    def _mark(self, ready: _Ready, meaning: dict[str, np.ndarray]) -> np.ndarray | None:
         """Keep the rows of steps, waits and collections; whether each row began in a wait, and of which period."""
+        values, kinds = ready.values, ready.texts["kind"]
         start, duration, lane, step = (values[n] for n in ("start", "duration", "lane", "step"))
-        period_codes = self._globally("period", *period)
+        kind, period = ready.codes["kind"].values, ready.codes["period"].values
         wanted = np.array([*(MARKED.index(k) if k in MARKED else -1 for k in kinds), -1])
-        rows = np.flatnonzero(wanted[kind] >= 0) if wanted.max() >= 0 else np.zeros(0, np.int64)
-        which = wanted[kind[rows]]
+        rows = np.flatnonzero((wanted >= 0)[kind]) if wanted.max() >= 0 else np.zeros(0, np.int64)
+        which, periods = wanted[kind[rows]], meaning["period"][period[rows]]
         if len(rows):
-            self.found.append((which, period_codes[rows], [values[n][rows] for n in NUMBERS]))
+            self.found.append((which, periods, [values[n][rows] for n in NUMBERS]))
         works = np.array([*(k in _WORKS for k in kinds), False])
         collections, waits = (rows[which == MARKED.index(name)] for name in ("gc", "data_wait"))
+        in_order = bool((start[1:] >= start[:-1]).all())
         self.collected.add(
-            start, duration, lane, step, period_codes, None if works[:-1].all() else works[kind],
-            (start[collections], duration[collections]),
+            start, duration, in_order, lambda at: at[works[kind[at]]],
+            lambda at: (lane[at], step[at], meaning["period"][period[at]]), (start[collections], duration[collections]),
         )  # fmt: skip
-        return self.waits.inside(start, lane, (start[waits], duration[waits], lane[waits], period_codes[waits]))
+        begun = (start[waits], duration[waits], lane[waits], periods[which == MARKED.index("data_wait")])
+        return self.waits.inside(start, lane, in_order, begun)
 
-    def _globally(self, name: str, codes: np.ndarray, texts: list[str]) -> np.ndarray:
+    def _meaning(self, name: str, texts: list[str]) -> np.ndarray:
+        """What the codes of this part are in the whole trace; of -1, -1."""
         table = self.tables.setdefault(name, {})
-        return np.array([*(table.setdefault(text, len(table)) for text in texts), -1])[codes]
+        return np.array([*(table.setdefault(text, len(table)) for text in texts), -1])
 
     def done(self) -> Scan:
         """Cells that several parts have in common become one."""
@@ -259,54 +272,14 @@ def _dictionary(column: pa.ChunkedArray) -> Any:
     return array
 
 
-def joined_keys(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
-    """One number for each row, equal where all columns are."""
-    key = np.zeros(rows, np.int64)
-    size = 1
-    for column in columns:
-        if column.dtype == bool:
-            low, span = 0, 2
-        else:
-            low = int(column.min())
-            span = int(column.max()) - low + 1
-        if span == 1:
-            continue
-        if span > _RANGE:
-            column, span, low = _dense(column)
-        if size * span >= _JOINED:
-            key, size, _ = _dense(key)
-        key *= span
-        key += column
-        if low:
-            key -= low
-        size *= span
-    return key
-
-
-def numbered(keys: np.ndarray) -> tuple[np.ndarray, int]:
-    """A number for each key, equal where keys are, from 0 on; and how many there are."""
-    if len(keys) <= _FEW:  # Arrow is faster on many, but its functions take long to import
-        distinct, number = grouped(keys)
-        return number, len(distinct)
-    from neuron_explorer.trace.write import integers  # Arrow is loaded late
-
-    encoded = integers(keys, "int64").dictionary_encode()
-    return values_of(encoded.indices), len(encoded.dictionary)
-
-
-def _dense(column: np.ndarray) -> tuple[np.ndarray, int, int]:
-    number, size = numbered(column.astype(np.int64))
-    return number.astype(np.int64), size, 0
-
-
-def _sum(cell: np.ndarray, number: int, values: np.ndarray) -> np.ndarray:
-    """Sums of what is positive; exact. What overflows is left to be found by its size (``Cells.added``)."""
-    largest = int(values.max())
-    positive = np.maximum(values, 0)
-    if float(max(largest, 0)) * len(values) < _EXACT:
-        return np.bincount(cell, positive, number).astype(np.int64)
-    if float(max(largest, 0)) * len(values) >= float(1 << 62):
-        positive = np.minimum(positive, min((1 << 62) // len(values) * 2, (1 << 63) - 1))  # enough to be refused
-    result = np.zeros(number, np.int64)
-    np.add.at(result, cell, positive)
-    return result
+def _sums(sorted_: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Sums of what is positive, of the runs that begin at ``starts``; exact. What overflows is left to be found by its
+    size (``Cells.added``).
+    """
+    largest = max(int(sorted_.max()), 0)
+    if int(sorted_.min()) < 0:
+        sorted_ = np.maximum(sorted_, 0)
+    if float(largest) * len(sorted_) >= float(1 << 62):
+        sorted_ = np.minimum(sorted_, min((1 << 62) // len(sorted_) * 2, (1 << 63) - 1))  # enough to be refused
+    found: np.ndarray = np.add.reduceat(sorted_, starts)
+    return found

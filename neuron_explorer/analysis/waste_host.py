@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from neuron_explorer.analysis.marks import kinds_of
-from neuron_explorer.analysis.scan import coded, operator_names, read_parts
+from neuron_explorer.analysis.read_ahead import read_parts
+from neuron_explorer.analysis.scan import coded, operator_names
 from neuron_explorer.analysis.selection import Selection
 from neuron_explorer.analysis.wasted import Wasted, wasted
 from neuron_explorer.trace.arrays import among, distinct, values_of

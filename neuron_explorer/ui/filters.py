@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from neuron_explorer.analysis.filter_choices import filter_choices
 from neuron_explorer.analysis.filters import Choices, Filter
+from neuron_explorer.analysis.scan import main_scan
 from neuron_explorer.analysis.selection import select
 from neuron_explorer.ui.cache import cached
 
@@ -38,4 +39,5 @@ def read_filters(trace: Trace, search: Mapping[str, str]) -> Reading:
 
 def filter_of(trace: Trace, search: Mapping[str, str]) -> Filter:
     """The filters that a page's figures follow."""
+    main_scan(trace)  # the figures need it, and it tells the steps that may be asked for
     return read_filters(trace, search).chosen
