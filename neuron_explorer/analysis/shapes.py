@@ -24,6 +24,21 @@ def dtype_text(text: str | None) -> str:
     return ", ".join(found)
 
 
+def call_text(dtypes: str | None, shapes: str | None) -> str:
+    """Both, argument by argument: ``["float32","int64",null]`` and ``[[8,4],[],null]`` → ``float32 8×4, int64 ()``."""
+    kinds, sizes = _entries(dtypes), _entries(shapes)
+    if len(kinds) != len(sizes):
+        return " ".join(filter(None, (dtype_text(dtypes), shape_text(shapes))))
+    return ", ".join(filter(None, map(_argument, kinds, sizes)))
+
+
+def _argument(kind: Any, sizes: Any) -> str:
+    if isinstance(kind, list) and isinstance(sizes, list) and len(kind) == len(sizes):
+        more = f", … {len(kind) - 8} more" if len(kind) > 8 else ""
+        return f"[{', '.join(filter(None, map(_argument, kind[:8], sizes[:8])))}{more}]"
+    return " ".join(filter(None, (kind if isinstance(kind, str) else "", _shape(sizes))))
+
+
 def _entries(text: str | None) -> list[Any]:
     if not text or len(text) > _LONGEST * 16:
         return []

@@ -8,6 +8,7 @@ from typing import Final
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.render_answer import shown
+from neuron_explorer.analysis.shapes import call_text
 from neuron_explorer.check.budgets import Budgeted
 from neuron_explorer.check.counts import Count
 from neuron_explorer.check.differences import Difference
@@ -32,8 +33,8 @@ _CAUSES: Final = {
 }
 
 
-def name_of(difference: Difference) -> str:
-    """The key as one reads it."""
+def name_of(difference: Difference, *, at: bool = True) -> str:
+    """The key as one reads it. ``at``: with the place of an operator, too."""
     fields = dict(zip(difference.group.fields, difference.key, strict=True))
     parts = []
     if "path" in fields:
@@ -42,8 +43,12 @@ def name_of(difference: Difference) -> str:
             parts.append(f"in {fields['function']}")
         if fields.get("line"):
             parts.append(f"`{fields['line']}`")
-    parts += [v for k, v in fields.items() if k not in ("path", "function", "line", "occurrence") and v]
-    if "path" not in fields and place_of(difference):
+    left_out = ["path", "function", "line", "occurrence"]
+    if "shapes" in fields and (called := call_text(fields["dtypes"], fields["shapes"])):
+        parts.append(f"{fields['operator']} ({called})")
+        left_out += ["operator", "dtypes", "shapes"]
+    parts += [v for k, v in fields.items() if k not in left_out and v]
+    if at and "path" not in fields and place_of(difference):
         parts.append(f"at {place_of(difference)}")
     return plain(" ".join(parts) or "without a line", 400)
 

@@ -196,7 +196,7 @@ def _counts(d: CompareData, found: Comparison) -> html.Section:
     rows = [
         [html.Span(c.group.name.replace("_", " "), title=c.group.title),
          line_link(d.later_id, c.file, c.line) if c.file and c.line > 0 else "",
-         html.Span(plain(name_of(c), 110), title=plain(name_of(c), 400)), from_to(c), c.verdict]
+         html.Span(plain(name_of(c, at=False), 110), title=plain(name_of(c), 400)), from_to(c), c.verdict]
         for c in changed[:MOST_COUNTS]
     ]  # fmt: skip
     heads = [("what", "nowrap"), ("line", "nowrap"), ("key", "mono"), ("before → after", "nowrap"), ("verdict", "")]
