@@ -34,8 +34,9 @@ class Clock:
 
     At the rank's time x the reference's trace is at ``x + offset_ns + drift * x``. ``knots``, ``errors``: bounds of
     the error of that, by the rank's time. ``anchors``: collectives that bound it. ``via``: the rank through which it
-    is joined, -1 for the reference; ``hops``: how many there are on the way. ``unix_ns``: how much the rank's own idea of the time of day is ahead of the
-    reference's (what an overlay by the clocks alone would show as skew), at the start of its trace.
+    is joined, -1 for the reference; ``hops``: how many there are on the way. ``unix_ns``: how much the rank's own idea
+    of the time of day is ahead of the reference's at the start of its trace: what an overlay by the clocks alone
+    would show as skew.
     """
 
     rank: int

@@ -51,7 +51,7 @@ def facts_of(rank: int, world: int, rows: list[dict[str, int]], groups: tuple[Gr
 
 
 def all_reduces(arrivals: np.ndarray, took: np.ndarray, clocks: list[TrueClock], group: int = 0) -> list[list[dict]]:
-    """Rows by rank: ``arrivals`` in true ns, collectives × ranks; ``took``: from the last arrival to each rank's end."""
+    """Rows by rank: ``arrivals`` in true ns, collectives × ranks; ``took``: from the last arrival to each end."""
     ends = arrivals.max(axis=1)[:, None] + took
     return [
         [
@@ -83,9 +83,9 @@ def call(start: int, took: int, flight: int, sequence: int, *, line: int = 10, w
 
 
 def write_rank(
-    path: Path, rank: int, world: int, events: list, steps: list[tuple[int, int, str]], groups: list[dict] | None = None,
-    **changes: Any,
-) -> Path:
+    path: Path, rank: int, world: int, events: list, steps: list[tuple[int, int, str]],
+    groups: list[dict] | None = None, **changes: Any,
+) -> Path:  # fmt: skip
     """A trace of one rank; an event's ``of`` becomes the correlation with that event's row."""
     path.parent.mkdir(parents=True, exist_ok=True)
     events = sorted(events, key=lambda e: e.start)
