@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -80,5 +81,5 @@ def sampled(matrix: StepMatrix, most_steps: int, most_ranks: int) -> tuple[np.nd
         return steps, np.arange(count)
     own = np.nan_to_num(np.where(matrix.counted[:, None], matrix.own, 0)).sum(axis=0)
     edges = np.linspace(0, count, most_ranks + 1).astype(np.int64)
-    ranks = [low + int(own[low:high].argmax()) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    ranks = [low + int(own[low:high].argmax()) for low, high in pairwise(edges.tolist())]
     return steps, np.array(ranks, np.int64)

@@ -21,6 +21,7 @@ FROM_SHARE, FROM_NS, FROM_DEVIATIONS = 0.05, 100_000, 5.0
 many median deviations of the ranks."""
 MOST_STEPS: Final = 1000
 _SIGMA: Final = 1.4826
+_OF_LINES: Final = ("compute", "submit", "collectives_overlapped", "copies", "fallback", "data", "sync")
 
 CAUSES: Final = {
     "compute": "its own operators took longer",
@@ -83,10 +84,10 @@ def stragglers(run: RunFacts, matrix: StepMatrix) -> Stragglers:
     excess = by_rank - middle
     slow = np.flatnonzero(excess > _threshold(by_rank, length))
     slow = slow[np.argsort(-excess[slow], kind="stable")]
-    parts = np.stack(
-        [_nanmedian(np.where(np.isnan(own), np.nan, matrix.parts[:, :, i])[counted], axis=0) for i in range(len(PARTS))],
-        axis=1,
-    )
+    there = ~np.isnan(own[counted])
+    parts = np.stack([
+        _nanmedian(np.where(there, matrix.parts[counted][:, :, i], np.nan), axis=0) for i in range(len(PARTS))
+    ], axis=1)  # fmt: skip
     lines = _Lines(run)
     found = [
         _straggler(matrix, int(at), -1, float(by_rank[at]), middle, parts[at] - np.nanmedian(parts, axis=0), lines)
@@ -137,7 +138,7 @@ def _straggler(
     cause = int(np.nanargmax(differ)) if np.isfinite(differ).any() else 0
     name = tuple(PARTS)[cause]
     # Sums by line are of all counted steps: they say nothing of a single one.
-    where, ns = lines.worst(column) if step < 0 and name in ("compute", "submit", "collectives_overlapped") else ("", 0.0)
+    where, ns = lines.worst(column) if step < 0 and name in _OF_LINES else ("", 0.0)
     compiled = int(matrix.compilations[step, column]) if step >= 0 else 0
     number = int(matrix.steps[step]) if step >= 0 else -1
     return Straggler(
