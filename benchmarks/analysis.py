@@ -74,7 +74,12 @@ import duckdb, numpy, pandas, pyarrow.compute, pyarrow.parquet
 from neuron_explorer.analysis.breakdown import breakdown
 from neuron_explorer.analysis.idle import idle
 from neuron_explorer.trace.importers import import_trace, find
+from neuron_explorer.trace.importers.chrome_json import importing
+from neuron_explorer.trace.importers.kineto import categories
 from neuron_explorer.trace.store import load
+import neuron_explorer.trace.write, neuron_explorer.trace.metadata, neuron_explorer.trace.device_rows
+from neuron_explorer.trace.importers.chrome_json.reader import open_nest
+open_nest()
 source, target = map(Path, sys.argv[1:3])
 find(source)
 wall, cpu = time.perf_counter(), time.process_time()

@@ -213,12 +213,13 @@ class _Batches:
             records, kind = records[~left], kind[~left]
         records["kind"] = kind
         records["order"] = np.where(kind == FRAME, PYTHON, SLICE)
-        steps = (kind == _STEP) & ~self.kinds.devices(records["category"])
+        steps = kind == _STEP
         if steps.any():
-            records["kind"][(kind == _STEP) & ~steps] = _RANGE
-            self._put(records[steps], "steps", ALONE)
-            records = records[~steps]
-        self._put(records, "thread", None)
+            on_device = steps & self.kinds.devices(records["category"])
+            records["kind"][on_device] = _RANGE
+            steps &= ~on_device
+            records["order"][steps] = ALONE
+        self._put(records, "thread", None, steps)
 
     def _instants(self, records: np.ndarray) -> None:
         if not len(records):
@@ -250,7 +251,8 @@ class _Batches:
             records["kind"] = _RANGE
         self._put(records, lane, ALONE)
 
-    def _put(self, records: np.ndarray, lane: str, order: int | None) -> None:
+    def _put(self, records: np.ndarray, lane: str, order: int | None, steps: np.ndarray | None = None) -> None:
+        """Keep records on lanes of this kind. ``steps``: those of them that are on a lane for steps."""
         if not len(records):
             return
         if order is not None:
@@ -259,9 +261,13 @@ class _Batches:
         key = records["pid"].astype(np.int64) << 32
         if second is not None:
             key |= records[second]
+        if steps is not None and steps.any():
+            key[steps] = -1 - records["pid"][steps]
         first, where = distinct(key)
         keys = key[first].tolist()
-        numbers = np.array([self._lane(lane, k >> 32, k & 0xFFFFFFFF) for k in keys], np.int32)
+        numbers = np.array([
+            self._lane("steps", -1 - k, 0) if k < 0 else self._lane(lane, k >> 32, k & 0xFFFFFFFF) for k in keys
+        ], np.int32)  # fmt: skip
         rows = (records["kind"] != FRAME) & (records["kind"] != FLOW)
         counts = np.bincount(where[rows], minlength=len(keys))
         self.found.losses.add("Python calls", int(np.count_nonzero(records["kind"] == FRAME)))

@@ -59,7 +59,7 @@ class Columns:
         before = int(state["before"][0])
         picked = np.flatnonzero(keep)
         whole = picked + before
-        records, frames, layout = Picked(window.records, picked), self._frames, self._layout
+        records, frames, layout = Picked([window.records], picked), self._frames, self._layout
         lane, kind = records["pid"], records["kind"]
         shown, how = state["shown"][whole], state["how"][whole]
         said = None if self._own is None else self._own.places(records["rest"])

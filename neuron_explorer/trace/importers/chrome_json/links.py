@@ -12,7 +12,7 @@ from .frames import Frames
 from .kinds import CODE, FLOW
 from .nested import Nested, Window
 from .recent import NOTE, Recent
-from .records import MISSING
+from .records import MISSING, Picked
 from .tally import HOW, Tally
 
 __all__ = ["Links"]
@@ -92,8 +92,8 @@ class Links:
         self._set_how(passive, whole, how)
 
     def flows(
-        self, records: np.ndarray, whole: dict[str, np.ndarray], parent: np.ndarray, before: int, how: np.ndarray,
-        phase: np.ndarray, rows: np.ndarray,
+        self, records: np.ndarray | Picked, whole: dict[str, np.ndarray], parent: np.ndarray, before: int,
+        how: np.ndarray, phase: np.ndarray, rows: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
         """Flows: positions of the events that they point to, and what is known of those that they point from."""
         at = np.flatnonzero(records["kind"] == FLOW)

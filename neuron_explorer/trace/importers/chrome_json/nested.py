@@ -11,7 +11,7 @@ import numpy as np
 from .distinct import distinct
 from .kinds import CODE, FRAME, Kinds
 from .reader import open_nest
-from .records import MISSING, RECORD
+from .records import MISSING, RECORD, Picked
 from .store import Store
 
 __all__ = ["Nested", "Window", "nest"]
@@ -28,7 +28,7 @@ class Window:
     """Rows in order of start. Arrays of one length; ``first``: number of the first row."""
 
     first: int
-    records: np.ndarray
+    records: np.ndarray | Picked
     parent: np.ndarray  # row number, -1
     own: np.ndarray  # self time, ns
     node: np.ndarray  # innermost Python frame, 0
@@ -126,10 +126,9 @@ def _note(found: Nested, window: Window, is_optimizer: np.ndarray) -> None:
         if code == _RANGE:
             rows = rows[is_optimizer[records["name"][rows]]]
         for row in rows[: max(0, MAX_STEPS - len(list_))].tolist():
-            record = records[row]
-            if record["duration"] >= 0:
-                start = int(record["start"])
-                list_.append((int(record["pid"]), start, start + int(record["duration"]), int(record["name"])))
+            lane, start, duration, name = (int(records[f][row]) for f in ("pid", "start", "duration", "name"))
+            if duration >= 0:
+                list_.append((lane, start, start + duration, name))
     if records["stack"].any():
         found.stacks.update(records["stack"][distinct(records["stack"])[0]].tolist())
     forward = (records["sequence"] != MISSING) & ((records["forward"] == MISSING) | (records["forward"] == 0))
@@ -142,6 +141,7 @@ def _note(found: Nested, window: Window, is_optimizer: np.ndarray) -> None:
 
 def _write(file: object, window: Window) -> None:
     rows = np.zeros(len(window.records), ROW)
+    assert isinstance(window.records, np.ndarray)  # what waits in files was read from files
     rows["record"], rows["parent"], rows["self"] = window.records, window.parent, window.own
     rows["node"], rows["depth"] = window.node, window.depth
     file.write(len(rows).to_bytes(8, "little"))  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ The native reader (``_native/src/chrome/event.h``) writes the same bytes as :dat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -56,11 +56,11 @@ assert RECORD.itemsize == 160
 
 
 class Picked:
-    """Some of the records, field by field: whole records, of which half is never asked for, are not copied."""
+    """Some records in an order, field by field: whole records, which are large, are not copied."""
 
-    def __init__(self, records: np.ndarray, rows: np.ndarray) -> None:
-        self._records, self._rows = records, rows
-        self._every = len(rows) == len(records)
+    def __init__(self, parts: Sequence[np.ndarray | Picked], rows: np.ndarray) -> None:
+        """``rows``: positions in the parts put together."""
+        self._parts, self._rows = parts, rows
         self._known: dict[str, np.ndarray] = {}
 
     def __len__(self) -> int:
@@ -69,8 +69,9 @@ class Picked:
     def __getitem__(self, name: str) -> np.ndarray:
         known = self._known.get(name)
         if known is None:
-            values = self._records[name]
-            known = self._known[name] = values.copy() if self._every else values[self._rows]
+            parts = [part[name] for part in self._parts]
+            known = (parts[0] if len(parts) == 1 else np.concatenate(parts))[self._rows]
+            self._known[name] = known
         return known
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...arrays import distinct
-from .records import RECORD
+from .records import RECORD, Picked
 
 __all__ = ["IN_MEMORY", "Store", "sort_order"]
 
@@ -52,7 +52,7 @@ class Store:
         if self._number >= self._limit:
             self._spill()
 
-    def windows(self) -> Iterator[np.ndarray]:
+    def windows(self) -> Iterator[np.ndarray | Picked]:
         """All records, by start (see ``sort_order``), each window after the one before."""
         if not len(self):
             return
@@ -102,20 +102,12 @@ class Store:
         self.first_outside = first if self.first_outside < 0 else min(first, self.first_outside)
         return records[keep]
 
-    def _in_memory(self) -> Iterator[np.ndarray]:
+    def _in_memory(self) -> Iterator[Picked]:
         held, self._held = [self._inside(piece) for piece in self._held], []
         keys = [np.concatenate([piece[name] for piece in held]) for name in ("start", "order", "duration")]
         if not len(keys[0]):
             return
-        place = np.empty(len(keys[0]), np.int64)
-        place[_order(*keys)] = np.arange(len(place))
-        # Straight to its place: records are large, and putting them together first would copy each twice.
-        result = np.empty(len(place), RECORD)
-        first = 0
-        for piece in held:
-            result[place[first : first + len(piece)]] = piece
-            first += len(piece)
-        yield result
+        yield Picked(held, _order(*keys))
 
     def _sorted(self, records: np.ndarray) -> Iterator[np.ndarray]:
         if len(records):
