@@ -79,6 +79,8 @@ def time_kind(metadata: Mapping[str, Any]) -> TimeKind:
     """Execution time where the host computes, host-submit time on other devices."""
     device = metadata.get("device")
     kind = plain(str(device.get("type") or ""), 40) if isinstance(device, Mapping) else ""
+    if any(lane.get("kind") == "operators" for lane in lanes(metadata)):  # a profile of the device: no host is in it
+        return TimeKind("device time", "time in which an operator's work ran on the device; operators overlap", True)
     if kind in ("cpu", ""):
         return TimeKind("host time", "host time; on the CPU that is the execution time", True)
     if kind == "unknown":  # a log that only tells what the host did
@@ -145,7 +147,10 @@ def _host_lanes(trace: Trace, places: tuple[tuple[int, int | None], ...], ranks:
             f"SELECT DISTINCT lane FROM events WHERE {_places_sql(places, ranks)} AND kind <> 'step' ORDER BY lane"
         )
         return tuple(found.column(0).to_pylist())
-    return tuple(x["lane"] for x in table if x.get("kind") == "thread" and (_rank(x), x.get("process")) in places)
+    return tuple(
+        x["lane"] for x in table
+        if x.get("kind") in ("thread", "operators") and (_rank(x), x.get("process")) in places
+    )  # fmt: skip
 
 
 def _places_sql(places: tuple[tuple[int, int | None], ...], ranks: int) -> str:

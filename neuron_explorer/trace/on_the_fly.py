@@ -40,7 +40,9 @@ def is_foreign(path: Path) -> bool:
         if is_spool(path) or not path.exists():
             return False
         if path.is_dir() and trace_files(path):
-            return False  # a directory with traces
+            from .importers.aws_neuron.directory import holds_tables
+
+            return holds_tables(path)  # else a directory with traces
         if path.is_file():
             with path.open("rb") as file:
                 if file.read(4) in (b"PAR1", b""):

@@ -18,7 +18,7 @@ from .report import ImportReport, Progress, Skipped
 
 __all__ = ["FORMATS", "ImportReport", "Importer", "Progress", "Skipped", "default_output", "find", "import_trace"]
 
-FORMATS: Final = ("torch_trace", "kineto", "chrome_json")
+FORMATS: Final = ("aws_neuron", "torch_trace", "kineto", "chrome_json")
 """Modules of this package, each with an ``IMPORTER``."""
 
 
@@ -107,7 +107,10 @@ def _check_output(target: Path, source: Path, overwrite: bool, folder: Path) -> 
 
 def _unknown(path: Path) -> str:
     shown = printable(path)
-    known = "formats that are known: torch.profiler and Chrome traces (JSON, also packed with gzip), TORCH_TRACE logs"
+    known = (
+        "formats that are known: torch.profiler and Chrome traces (JSON, also packed with gzip), TORCH_TRACE logs, "
+        "profiles of AWS Neuron Explorer"
+    )
     if path.is_dir():
         return f"{shown} holds no file of a format that can be imported; {known}."
     if not path.is_file():
