@@ -14,6 +14,7 @@ from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.plain import plain
 
 if TYPE_CHECKING:
+    from neuron_explorer.analysis.ranks.view import RunView
     from neuron_explorer.trace.store import Trace
 
 UNITS: Final = {
@@ -141,6 +142,7 @@ class Question:
     table that an answer may hold. ``target``: what ``Ask.target`` means, "" for questions without
     one; ``needs_target``: whether there is no answer without it. ``answer``: raises ValueError for an
     ``Ask`` that makes no sense on this trace. ``filters``: those that its figures follow.
+    ``of_run``: the answer for the traces of all ranks of a run, for questions that can be asked of it.
     """
 
     name: str
@@ -151,6 +153,7 @@ class Question:
     target: str = ""
     needs_target: bool = False
     filters: tuple[str, ...] = ("period", "rank", "process")
+    of_run: Callable[[RunView, Ask], Answer] | None = None
 
 
 def fill(

@@ -6,12 +6,13 @@ import csv
 import io
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from neuron_explorer.analysis.answer import Ask
-from neuron_explorer.analysis.questions import ask, questions
+from neuron_explorer.analysis.questions import MODULES, NAMES, ask, questions
 from neuron_explorer.analysis.render_answer import render
 from neuron_explorer.analysis.tables_doc import tables_document
 from neuron_explorer.trace.store import load
@@ -56,3 +57,11 @@ def test_each_answer_keeps_to_its_tables_and_is_the_same_in_each_format(sample):
                 assert len(read) == len(table.rows) + 1
             assert answer.headline.split()[0] in render(answer, "text")
             assert render(answer, "markdown").startswith("## ")
+
+
+def test_each_question_is_in_the_module_that_is_imported_for_it():
+    for module, names in MODULES.items():
+        defined = import_module(f"neuron_explorer.analysis.{module}").QUESTIONS
+        assert tuple(question.name for question in defined) == names
+    assert len(set(NAMES)) == len(NAMES)
+    assert tuple(questions()) == NAMES

@@ -31,7 +31,7 @@ class GroupTime:
     ranks: int
     groups: int
     calls: float
-    bytes: float
+    bytes: float | None
     busy_ns: float
     exposed_ns: float
     share: float | None
@@ -86,7 +86,7 @@ def group_times(run: RunFacts, matching: Matching) -> tuple[list[GroupTime], lis
                     sums.whole += facts.counted_ns
                 sums.groups.add(group.key)
                 sums.sizes.add(group.size)
-                sums.values += (events, bytes_, busy, exposed)
+                sums.values += (events, bytes_ if bytes_ >= 0 else np.nan, busy, exposed)
     for matched in matching.groups:
         _transfers(matched, by_group, by_dimension)
     order = _rows(by_group), _rows(by_dimension, dimension=True)
@@ -128,7 +128,7 @@ def _rows(table: dict, dimension: bool = False) -> list[GroupTime]:  # type: ign
         rows.append(GroupTime(
             "" if dimension else group.name, key[0] if dimension and not group.mesh_dimension else group.description,
             group.mesh_dimension, group.backend, operation, max(sums.sizes, default=-1), len(sums.ranks),
-            len(sums.groups), calls, bytes_, busy, exposed,
+            len(sums.groups), calls, bytes_ if np.isfinite(bytes_) else None, busy, exposed,
             float(sums.values[3]) / sums.whole if sums.whole > 0 else None,
             float(np.median(times)) if len(times) else None,
             algorithm_bandwidth(sums.moved, whole), sums.on_bus / whole * 1e9 if whole > 0 and sums.on_bus else None,

@@ -55,7 +55,8 @@ LINE_COLUMNS: Final = ("file", "line", "function", "self", "events")
 the steps that count (``RankFacts.counted_steps``), collectives excepted."""
 
 GROUP_TIME_COLUMNS: Final = ("group", "operation", "steps", "events", "bytes", "busy", "exposed")
-"""Table ``group_times``: sums over the counted steps. ``busy``: ns in which any such collective went on."""
+"""Table ``group_times``: sums over the counted steps. ``busy``: ns in which any such collective went on;
+``exposed``: and the rank did nothing else. ``bytes`` -1 where one of them is not told."""
 
 COMPILE_COLUMNS: Final = ("file", "line", "function", "cause", "graph", "operations", "count", "ns")
 """Table ``compiles``: ``graph`` and ``cause`` in ``RankFacts.texts``: what the graph consists of, as a digest; why it

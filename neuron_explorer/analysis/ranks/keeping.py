@@ -153,17 +153,18 @@ class _Worker:
 
     def __init__(self) -> None:
         environment = dict(os.environ)
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from neuron_explorer.analysis.ranks.worker import main; main()"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True,
+            cwd=os.path.abspath(os.sep),  # so that no module of the run's directory is imported
         )  # fmt: skip
 
     def ask(self, path: Path, target: Path) -> str | None:
         """What went wrong, "" for nothing, None where the process does not answer."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
-            self._process.stdin.write(json.dumps([os.fspath(path), os.fspath(target)]) + "\n")
+            self._process.stdin.write(json.dumps([os.path.abspath(path), os.path.abspath(target)]) + "\n")
             self._process.stdin.flush()
             answer = self._process.stdout.readline()
         except (OSError, ValueError):

@@ -215,12 +215,17 @@ def _group_times(every: Columns, spans: list[Any], work: Intervals) -> Columns:
         alone = iv.subtract(went_on, work) if len(work) else iv.union(*called)
         rows.append((
             group, operation, len(spans), int((mine & inside).sum()),
-            int(np.maximum(every["bytes"], 0)[mine & inside].astype(float).sum()),
+            _bytes(every["bytes"][mine & inside]),
             int(iv.covered(went_on, counted.start, counted.stop).sum()),
             int(iv.covered(alone, counted.start, counted.stop).sum()),
         ))  # fmt: skip
     values = np.array(rows, np.int64).reshape(-1, len(GROUP_TIME_COLUMNS))
     return {name: values[:, at].copy() for at, name in enumerate(GROUP_TIME_COLUMNS)}
+
+
+def _bytes(sizes: np.ndarray) -> int:
+    """Their sum; -1 where one of them is not told."""
+    return min(int(sizes.astype(float).sum()), 1 << 62) if (sizes >= 0).all() else -1
 
 
 def _memory(trace: Trace, texts: dict[str, int]) -> Columns:

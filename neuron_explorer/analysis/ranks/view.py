@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,7 @@ from neuron_explorer.analysis.ranks.merge import merge_ranks
 from neuron_explorer.analysis.ranks.prefetch import Prefetch, prefetches
 from neuron_explorer.analysis.ranks.step_matrix import StepMatrix, step_matrix
 from neuron_explorer.analysis.ranks.stragglers import Stragglers, stragglers
-from neuron_explorer.trace.run import open_run, ranges
+from neuron_explorer.trace.run import Run, open_run, ranges, run_of
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,15 @@ class RunView:
 
 def view_of(path: Path, progress: Progress | None = None) -> RunView:
     """The run in a directory, or of one trace. Raises ``BadTraceError`` where there is none."""
-    run = open_run(path)
+    return _viewed(open_run(path), progress)
+
+
+def view_of_files(directory: Path, files: Sequence[Path], progress: Progress | None = None) -> RunView:
+    """The run that the traces are of, wherever they lie. Raises ``BadTraceError`` where none can be read."""
+    return _viewed(run_of(directory, files), progress)
+
+
+def _viewed(run: Run, progress: Progress | None) -> RunView:
     kept = facts_of_run(run, progress)
     notes = list(run.notes)
     if kept.failed:
