@@ -24,12 +24,14 @@ import numpy as np
 from neuron_explorer.analysis.bottlenecks import Table, by_line
 from neuron_explorer.analysis.calls import Calls, Group, compiled_launches, load_calls, positions
 from neuron_explorer.analysis.filters import Filter
+from neuron_explorer.analysis.marks import kinds_of
 from neuron_explorer.analysis.op_cost import MATRIX, Cost
 from neuron_explorer.analysis.readiness import EAGER_LAUNCH_US
 from neuron_explorer.analysis.roofline import matrix_rate
 from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.analysis.work import Unmodelled, Work, costs_of, counting, work_of
 from neuron_explorer.neuron.hardware import CHIPS, Chip
+from neuron_explorer.trace.arrays import values_of
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -202,14 +204,16 @@ def _add(total: _Sum, more: _Sum) -> None:
 
 def _device_time(trace: Trace, selection: Selection, calls: Calls, first: np.ndarray) -> np.ndarray | None:
     """ns on the device of each event that counts; None where no execution on a device was recorded."""
+    if not kinds_of(trace) & {"device", "link"}:
+        return None
     rows = trace.sql_arrow(
         "SELECT correlation, CAST(sum(duration) AS BIGINT) AS ns FROM events e WHERE kind IN ('device', 'link') "
         "AND duration >= 0 AND correlation >= 0 GROUP BY 1"
     )
     if not rows.num_rows:
         return None
-    at = positions(calls.id, rows.column("correlation").to_numpy())
-    ns = rows.column("ns").to_numpy()
+    at = positions(calls.id, values_of(rows.column("correlation")))
+    ns = values_of(rows.column("ns"))
     ns, at = ns[at >= 0], at[at >= 0]
     spent = np.zeros(len(calls), np.float64)
     # An execution is launched somewhere inside the operator that speaks for it.

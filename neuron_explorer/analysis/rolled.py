@@ -12,6 +12,7 @@ from neuron_explorer.analysis.cells import Cells, groups, sums
 from neuron_explorer.analysis.filters import HOST
 from neuron_explorer.analysis.scan import main_scan, shape_scan
 from neuron_explorer.analysis.selection import Selection, steps_between
+from neuron_explorer.trace.arrays import distinct
 from neuron_explorer.trace.schema import PHASES
 
 if TYPE_CHECKING:
@@ -102,10 +103,10 @@ class Rolled:
         wanted = np.zeros(len(self), bool)
         wanted[np.asarray(chosen, np.int64)] = True
         mine = wanted[self.group] & (codes[self.member] >= 0)
-        pairs = np.unique(np.stack([self.group[mine], codes[self.member[mine]]], axis=1), axis=0)
+        pairs = distinct(self.group[mine].astype(np.int64) * len(known) + codes[self.member[mine]])
         found: dict[int, list[str]] = {}
-        for group, code in pairs.tolist():
-            found.setdefault(group, []).append(known[code])
+        for pair in pairs.tolist():
+            found.setdefault(pair // len(known), []).append(known[pair % len(known)])
         return {group: sorted(texts) for group, texts in found.items()}
 
 

@@ -72,7 +72,7 @@ def optimizers(trace: Trace, selection: Selection) -> list[Wasted]:
     names = steps.column("name").to_pylist()
     each = {name: _Updates(name) for name in dict.fromkeys(names)}
     of_step = np.array([list(each).index(name) for name in names], np.int64)
-    ids = steps.column("id").to_numpy()
+    ids = values_of(steps.column("id"))
     order = np.argsort(ids, kind="stable")
     ids, of_step = ids[order], of_step[order]
     for table in read_parts(trace, _CHILD):

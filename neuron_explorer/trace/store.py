@@ -26,10 +26,11 @@ import pyarrow.parquet as pq
 from ..errors import BadTraceError
 from . import meta as metadata_module
 from . import query, schema
+from .arrays import values_of
 from .impossible import Limits, above, limits
 from .sniff import printable, refuse_unless_parquet
 from .top_level import TopLevel, codes_of
-from .write import default_value, integers
+from .write import default_value, dictionary, integers
 
 if TYPE_CHECKING:
     import duckdb
@@ -327,7 +328,7 @@ def _of_kind(table: pa.Table, kind: str) -> pa.Table:
     # Comparing with a Python value would import pandas.
     kinds = _one_chunk(table["kind"])
     wanted = np.array([*(text == kind for text in kinds.dictionary.to_pylist()), False])
-    return table.filter(integers(wanted[codes_of(kinds)], "bool"))
+    return _only(table, wanted[codes_of(kinds)])
 
 
 def _events_of(read: Callable[[int], pa.Table], group: int, names: list[str], largest: dict[str, int]) -> pa.Table:
@@ -342,11 +343,11 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 def _conform(table: pa.Table, name: str) -> Any:
     field = schema.arrow_schema().field(name)
     if name not in table.column_names:
-        column = next(c for c in schema.COLUMNS if c.name == name)
-        value = default_value(column)
-        plain = pa.string() if column.type == "text" else field.type
-        array = pa.repeat(pa.scalar(value, plain), table.num_rows)
-        return array.dictionary_encode() if column.type == "text" else array
+        absent = next(c for c in schema.COLUMNS if c.name == name)
+        # Not pa.repeat(): a scalar of Arrow looks for pandas.
+        if absent.type == "text":
+            return dictionary(np.full(table.num_rows, -1, np.int32), [])
+        return integers(np.full(table.num_rows, default_value(absent)), absent.type)
     column = table[name]
     if pa.types.is_dictionary(field.type):
         if column.type != field.type:
@@ -364,19 +365,28 @@ def _conform(table: pa.Table, name: str) -> Any:
 def _filtered(
     table: pa.Table, kinds: list[str] | None, window: tuple[int, int] | None, largest: dict[str, int]
 ) -> pa.Table:
-    import pyarrow.compute as pc
-
-    keep = pc.greater_equal(table["start"], 0)
+    # Not by Arrow's functions: importing them, and pandas with them, takes longer than many a trace.
+    start = values_of(table["start"])
+    keep = start >= 0
     if largest:
-        keep = pc.and_(keep, integers(~above(table, largest), "bool"))
+        keep &= ~above(table, largest)
     if kinds is not None:
-        keep = pc.and_(keep, pc.is_in(table["kind"].cast(pa.string()), pa.array(kinds, pa.string())))
+        kind = _one_chunk(table["kind"])
+        keep &= np.array([*(text in kinds for text in kind.dictionary.to_pylist()), False])[codes_of(kind)]
     if window is not None:
         # Widened by an instant's width of zero: an event that begins at `from` is inside.
-        end = pc.add(table["start"], pc.max_element_wise(table["duration"], 0))
-        after = pc.or_(pc.greater(end, window[0]), pc.greater_equal(table["start"], window[0]))
-        keep = pc.and_(pc.and_(keep, after), pc.less(table["start"], window[1]))
-    return table.filter(keep)
+        end = start + np.maximum(values_of(table["duration"]), 0)
+        keep &= ((end > window[0]) | (start >= window[0])) & (start < window[1])
+    return _only(table, keep)
+
+
+def _only(table: pa.Table, keep: np.ndarray) -> pa.Table:
+    rows = np.flatnonzero(keep)
+    if not len(rows):
+        return table.slice(0, 0)
+    if int(rows[-1]) - int(rows[0]) < len(rows):  # as a rule, since tables come before events
+        return table.slice(int(rows[0]), len(rows))
+    return table.filter(integers(keep, "bool"))
 
 
 def _split_groups(footer: pq.FileMetaData) -> tuple[list[tuple[int, int | None]], list[int]]:
