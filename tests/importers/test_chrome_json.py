@@ -123,3 +123,37 @@ def test_the_public_viztracer_trace(tmp_path: Path) -> None:
         named = [r for r in rows if r["file"]]
         assert len(named) > 300 and any(trace.source(r["file"]) for r in named)
         assert max(r["depth"] for r in rows) > 2
+
+
+def test_tracks_of_devices_as_xla_names_them(tmp_path: Path) -> None:
+    events = [
+        *(e("M", 0, "process_name", pid=p, args={"name": n}) for p, n in
+          ((701, "/host:CPU"), (3, "/device:TPU:0"), (4, "/device:GPU:1"))),
+        *(e("M", 0, "thread_name", pid=p, tid=t, args={"name": n}) for p, t, n in
+          ((701, 9, "python"), (3, 1, "Steps"), (3, 2, "XLA Modules"), (3, 3, "XLA Ops"),
+           (4, 13, "Stream #13(Compute)"), (4, 20, "XLA Ops"))),
+        event("train", 0, 90, pid=701, tid=9), event("5", 1, 60, pid=3, tid=1),
+        event("jit_step(123)", 1, 60, pid=3, tid=2),
+        event("fusion.3", 2, 20, pid=3, tid=3, args={"hlo_category": "loop fusion", "bytes_accessed": "4096"}),
+        event("all-reduce.7", 23, 10, pid=3, tid=3), event("copy-start.2", 34, 5, pid=3, tid=3),
+        event("gemm_kernel", 3, 7, pid=4, tid=13), event("MemcpyD2D", 11, 2, pid=4, tid=13),
+        event("dot.4", 3, 7, pid=4, tid=20),
+    ]  # fmt: skip
+    from neuron_explorer.analysis.breakdown import breakdown
+
+    with imported(write(tmp_path / "a.json", events)) as (trace, rows):
+        kinds = {row["name"]: (row["kind"], row["device"], row["stream"]) for row in rows}
+        lanes = {lane["name"]: lane["kind"] for lane in trace.metadata["lanes"]}
+        device = trace.metadata["device"]["type"]
+        parts = breakdown(trace, "all").sums(0)
+    assert kinds == {
+        "train": ("range", None, -1), "5": ("range", "tpu:0", 1), "jit_step(123)": ("range", "tpu:0", 2),
+        "fusion.3": ("device", "tpu:0", 3), "all-reduce.7": ("collective", "tpu:0", 3),
+        "copy-start.2": ("copy", "tpu:0", 3), "gemm_kernel": ("device", "gpu:1", 13),
+        "MemcpyD2D": ("copy", "gpu:1", 13), "dot.4": ("range", "gpu:1", 20),
+    }  # fmt: skip
+    assert lanes == {"python": "thread", "tpu:0 Steps": "device", "tpu:0 XLA Modules": "device",
+                     "tpu:0 XLA Ops": "device", "gpu:1 Stream #13(Compute)": "device",
+                     "gpu:1 XLA Ops": "device"}  # fmt: skip
+    assert device == "tpu"
+    assert parts["compute"] == 20_000 and parts["collectives_exposed"] == 10_000 and parts["copies"] == 5_000

@@ -61,6 +61,7 @@ class Lane:
     on_device: int = 0
     device: int = -1
     stream: int = -1
+    device_type: str = ""  # where the lane's name says it
 
 
 @dataclass

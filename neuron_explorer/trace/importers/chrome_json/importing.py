@@ -25,6 +25,7 @@ from .own import Own
 from .rows import RowMaker
 from .store import Store
 from .texts import Texts
+from .tracks import Tracks
 
 __all__ = ["Sources", "import_file"]
 
@@ -62,7 +63,8 @@ def _write(
     texts, store = found.texts, found.store
     kinds = Kinds(texts, found.dialect)
     is_optimizer = _those(texts, _OPTIMIZER)
-    nested = nest(store, kinds, is_optimizer)
+    tracks = Tracks(found)
+    nested = nest(store, kinds, is_optimizer, tracks.relabel) if tracks else nest(store, kinds, is_optimizer)
     found.losses.add("events more than a week from the others", store.outside, store.first_outside)
     if not nested.rows:
         raise BadTraceError(nothing_in(path, found))

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...metadata import thread_lane
 from .collect import Collected
+from .names import Names
 from .nested import Nested
 
 __all__ = ["Layout", "Made", "Steps", "make_layout"]
@@ -60,37 +61,12 @@ class Made:
     named: bool
 
 
-class _Names:
-    """What metadata events say of processes and threads."""
-
-    def __init__(self, found: Collected) -> None:
-        self._said: dict[tuple[str, int, int], Any] = {}
-        for (name, pid, tid), rest in found.metadata.items():
-            what = found.texts.content(name)
-            arguments = found.texts.value_of_members(rest) if rest else None
-            if isinstance(arguments, dict):
-                key = "labels" if what == "process_labels" else "sort_index" if what.endswith("sort_index") else "name"
-                of_process = what.startswith("process_")
-                self._said[what, pid, 0 if of_process else tid] = arguments.get(key)
-
-    def text(self, what: str, pid: int, tid: int = 0) -> str:
-        value = self._said.get((what, pid, tid))
-        return value[:300] if isinstance(value, str) else ""
-
-    def index(self, what: str, pid: int, tid: int = 0) -> float:
-        value = self._said.get((what, pid, tid))
-        return float(value) if isinstance(value, (int, float)) and abs(value) < 1e15 else 0.0
-
-    def __bool__(self) -> bool:
-        return bool(self._said)
-
-
 def make_layout(
     found: Collected, nested: Nested, rank: int, device_type: Callable[[set[str], str], str],
     step_number: Callable[[str], int],
 ) -> Made:  # fmt: skip
     """Order and name the lanes, and number the steps."""
-    texts, names = found.texts, _Names(found)
+    texts, names = found.texts, Names(found)
     content = {n: texts.content(n) if n else "" for lane in found.lanes for n in (lane.pid, lane.tid)}
     categories = {texts.content(c).lower() for c in found.categories if c}
     on_device = [lane.kind == "thread" and lane.on_device * 2 > lane.events for lane in found.lanes]
@@ -132,7 +108,8 @@ def make_layout(
         if device:
             index = lane.device if lane.device >= 0 else _integer(pid, -1)
             stream[number] = lane.stream if lane.stream >= 0 else _first_number(tid)
-            device_names[number] = f"{kind_of_device}:{index}" if index >= 0 else kind_of_device
+            type_ = lane.device_type or kind_of_device
+            device_names[number] = f"{type_}:{index}" if index >= 0 else type_
             given = names.text("thread_name", lane.pid, lane.tid)
             plain = (not given or given.split()[0] == "stream") and stream[number] >= 0
             name = f"{device_names[number]} " + (f"stream {stream[number]}" if plain else given or tid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -79,8 +79,13 @@ class Nested:
                 first += len(rows)
 
 
-def nest(store: Store, kinds: Kinds, is_optimizer: np.ndarray) -> Nested:
-    """Nest all events. ``is_optimizer``: by number of a name, whether it is an optimizer's step."""
+def nest(
+    store: Store, kinds: Kinds, is_optimizer: np.ndarray,
+    relabel: Callable[[np.ndarray | Picked], None] = lambda records: None,
+) -> Nested:  # fmt: skip
+    """Nest all events. ``is_optimizer``: by number of a name, whether it is an optimizer's step. ``relabel``: changes
+    the kinds of records, now that every lane is known.
+    """
     found = Nested(store=store)
     found.on_disk = bool(store._spilled)
     worker = open_nest()
@@ -88,6 +93,7 @@ def nest(store: Store, kinds: Kinds, is_optimizer: np.ndarray) -> Nested:
     file = (store.work_folder() / "rows").open("wb") if found.on_disk else None
     try:
         for records in store.windows():
+            relabel(records)
             count = len(records)
             parent, own = np.empty(count, np.int64), np.empty(count, np.int64)
             depth, node = np.empty(count, np.int16), np.empty(count, np.int32)

@@ -74,6 +74,9 @@ class Picked:
             self._known[name] = known
         return known
 
+    def __setitem__(self, name: str, values: np.ndarray) -> None:
+        self._known[name] = values
+
 
 NO_START, BAD_START, NO_DURATION, BAD_DURATION, TEXT_TIME, DEEP, LONG, NO_ARGUMENTS, EMPTY = (1 << i for i in range(9))
 
