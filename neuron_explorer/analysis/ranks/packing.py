@@ -42,7 +42,7 @@ def unpack(data: bytes | memoryview) -> RankFacts:
     view = memoryview(data)
     try:
         return _unpack(view)
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, pa.ArrowException) as error:
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError, OSError, pa.ArrowException) as error:
         raise BadTraceError(f"facts of a rank cannot be read: {str(error).splitlines()[0][:200]}.") from None
 
 

@@ -89,11 +89,18 @@ def write_rank(
     """A trace of one rank; an event's ``of`` becomes the correlation with that event's row."""
     path.parent.mkdir(parents=True, exist_ok=True)
     events = sorted(events, key=lambda e: e.start)
-    marks = {}
-    for number, one in enumerate(events):
-        one.columns["external_id"] = number
-        marks[id(one)] = number
-    links = {number: marks[id(one.columns.pop("of"))] for number, one in enumerate(events) if "of" in one.columns}
+    every: list = []
+
+    def walk(one: Any) -> None:
+        one.columns["external_id"] = len(every)
+        every.append(one)
+        for child in one.children:
+            walk(child)
+
+    for one in events:
+        walk(one)
+    marks = {id(one): number for number, one in enumerate(every)}
+    links = {number: marks[id(one.columns.pop("of"))] for number, one in enumerate(every) if "of" in one.columns}
     rows = rows_of(events, steps)
     by_mark = {row["external_id"]: row for row in rows if row["external_id"] >= 0}
     for mark, of in links.items():
