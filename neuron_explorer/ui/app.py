@@ -31,6 +31,7 @@ from neuron_explorer.ui.page import (
 )
 from neuron_explorer.ui.registry import Registry
 from neuron_explorer.ui.security import Guard, protect
+from neuron_explorer.ui.served_run import is_one_run
 from neuron_explorer.ui.timeline import endpoints
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ def _routes(app: dash.Dash, registry: Registry) -> None:
         entries = registry.entries()
         if path == "/" and len(entries) == 1:
             return flask.redirect(page_url(entries[0].id, shell.HOME))
+        if path == "/" and is_one_run(registry):
+            return flask.redirect(page_url(entries[0].id, shell.HOME_OF_A_RUN))
         trace_id = trace_id_of(path)
         if trace_id and path.rstrip("/") == f"/t/{trace_id}" and registry.entry(trace_id):
             return flask.redirect(page_url(trace_id, shell.HOME))

@@ -29,6 +29,7 @@ PAGE_MODULES: Final = (
     "timeline",
     "bottlenecks",
     "device",
+    "ranks",
     "source",
     "roofline",
     "memory",

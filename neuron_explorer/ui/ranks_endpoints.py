@@ -1,7 +1,7 @@
 """The endpoint of the steps of several ranks under each other.
 
-``GET /api/v1/ranks/<trace id>/spans?ranks=0,3&step=7&t0=0&t1=1000``: see ``rank_steps``. No path is taken, every
-number is checked, and a reply is bounded.
+``GET /api/v1/ranks/<trace id>/spans?ranks=0,3&step=7&t0=0&t1=1000``: see ``rank_steps``; ``…/state``: how many ranks
+were read. No path is taken, every number is checked, and a reply is bounded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from neuron_explorer.comparing.aligned import Window, windows
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.rank_steps import MOST_RANKS, rank_steps, step_of
-from neuron_explorer.ui.served_run import clocks_of, run_of_trace
+from neuron_explorer.ui.served_run import look, run_of_trace, view_of
 from neuron_explorer.ui.step_pair import Side
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def register(server: flask.Flask, registry: Registry) -> None:
             if served is None:
                 return answer({"error": "This server shows no other rank of that trace's run."}, 404)
             wanted = chosen_ranks(flask.request.args.get("ranks", ""), tuple(served.ids), served.mine)
-            clocks = clocks_of(served)
+            clocks = view_of(served).clocks
             refusal = overlay_refusal(clocks, wanted)
             if refusal:
                 return answer({"error": refusal}, 409)
@@ -58,6 +58,17 @@ def register(server: flask.Flask, registry: Registry) -> None:
             return answer(rank_steps(sides, int(given[0] or 0), int(given[1]) if given[1] else None))
         except (NeuronExplorerError, OSError) as error:
             return answer({"error": f"The trace cannot be read: {error}"}, 410)
+
+    @server.get("/api/v1/ranks/<trace_id>/state")
+    def rank_state(trace_id: str) -> flask.Response:
+        try:
+            served = run_of_trace(registry, trace_id)
+        except (NeuronExplorerError, OSError) as error:
+            return answer({"error": str(error)}, 410)
+        if served is None:
+            return answer({"error": "This server shows no other rank of that trace's run."}, 404)
+        state = look(served, 0)
+        return answer({"done": state.done, "of": state.of, "ready": state.view is not None, "error": state.error})
 
 
 def whole(text: str) -> bool:

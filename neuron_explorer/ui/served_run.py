@@ -6,18 +6,18 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from neuron_explorer.errors import BadTraceError, NeuronExplorerError
 from neuron_explorer.trace.output import rank_of_part
-from neuron_explorer.trace.run import Run, open_run, run_of
+from neuron_explorer.trace.run import Run, open_run, ranges, run_of
 
 if TYPE_CHECKING:
-    from neuron_explorer.analysis.ranks.clocks import Clocks
-    from neuron_explorer.analysis.ranks.facts import RunFacts
+    from neuron_explorer.analysis.ranks.view import RunView
     from neuron_explorer.ui.registry import Entry, Registry
 
+WAIT_S: Final = 60.0
 MOST_RUNS: Final = 8
 """Runs of which the files are remembered."""
 
@@ -57,35 +57,72 @@ def run_of_trace(registry: Registry, trace_id: str) -> ServedRun | None:
     return ServedRun(run, ids, mine)
 
 
-def facts_of(served: ServedRun) -> RunFacts:
-    """What is known of all ranks together, kept as long as the files do not change."""
-    return _facts(served.run)
+@dataclass
+class Look:
+    """A look into all ranks of a run, which takes seconds the first time. ``done`` of ``of`` traces were read."""
+
+    done: int = 0
+    of: int = 0
+    view: RunView | None = None
+    error: str = ""
 
 
-def clocks_of(served: ServedRun) -> Clocks:
-    """How the clocks of the ranks stand to each other."""
-    return _clocks(served.run)
+_looks: dict[Run, tuple[Look, threading.Thread]] = {}
 
 
-@lru_cache(MOST_RUNS)
-def _facts(run: Run) -> RunFacts:
-    from neuron_explorer.analysis.ranks.merge import merge_ranks
-    from neuron_explorer.analysis.ranks.reduce import reduce_rank
+def look(served: ServedRun, wait_s: float) -> Look:
+    """What is known so far; at most ``wait_s`` are waited for the rest, which goes on beside the server."""
+    with _lock:
+        known = _looks.get(served.run)
+        if known is None or known[0].error:
+            state = Look(of=len(served.run.ranks))
+            thread = threading.Thread(target=_read, args=(served.run, state), daemon=True, name="nx-ranks")
+            known = _looks[served.run] = state, thread
+            thread.start()
+            while len(_looks) > MOST_RUNS:
+                _looks.pop(next(iter(_looks)))
+    known[1].join(wait_s)
+    return known[0]
 
-    found = []
-    for rank in run.ranks:
-        with rank.load() as trace:
-            found.append(reduce_rank(trace))
-    return merge_ranks(found)
+
+def view_of(served: ServedRun) -> RunView:
+    """The same, waited for. Raises ``BadTraceError`` where it cannot be had."""
+    state = look(served, WAIT_S)
+    if state.view is None:
+        raise BadTraceError(state.error or "the ranks are still being read; ask again.")
+    return state.view
 
 
-@lru_cache(MOST_RUNS)
-def _clocks(run: Run) -> Clocks:
-    from neuron_explorer.analysis.ranks.clocks import align
-    from neuron_explorer.analysis.ranks.matching import match
+def _read(run: Run, state: Look) -> None:
+    from neuron_explorer.analysis.ranks.keeping import facts_of_run
+    from neuron_explorer.analysis.ranks.view import RunView
 
-    facts = _facts(run)
-    return align(facts, match(facts))
+    def tell(done: int, of: int) -> None:
+        state.done, state.of = done, of
+
+    try:
+        kept = facts_of_run(run, tell)
+        notes = list(run.notes)
+        if kept.failed:
+            ranks = ranges([rank for rank, _ in kept.failed])
+            notes.append(f"Rank {ranks} could not be read: {kept.failed[0][1].rstrip('.')}.")
+        view = RunView(kept.facts, tuple(notes), kept.failed)
+        view.clocks  # noqa: B018 - worked out here, not while a page is drawn
+        state.view = view
+    except (NeuronExplorerError, OSError) as error:
+        state.error = str(error)
+
+
+def is_one_run(registry: Registry) -> bool:
+    """Whether all traces of this server are ranks of one run. Never raises."""
+    entries = registry.entries()
+    if len(entries) < 2 or len({directory_of(e.path) for e in entries}) != 1:
+        return False
+    try:
+        served = run_of_trace(registry, entries[0].id)
+    except NeuronExplorerError:
+        return False
+    return served is not None and len(served.ids) == len(entries)
 
 
 def directory_of(trace: Path) -> Path:

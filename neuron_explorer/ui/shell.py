@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from neuron_explorer.ui.registry import Description, Entry, Registry
 
 HOME = "/overview"
+HOME_OF_A_RUN = "/ranks"
+"""Where the explorer begins when all of its traces are ranks of one run."""
 """The page of a trace that opens first."""
 
 

@@ -383,5 +383,20 @@
       if (root && !root.nxDrawing) new StepPair(root, RANKS);
       return window.dash_clientside.no_update;
     },
+    /* Says how many ranks were read, and draws the page again when all are. */
+    wait() {
+      const said = document.getElementById("ranks-reading");
+      if (said && !said.nxWaiting) {
+        said.nxWaiting = true;
+        const ask = () => fetch(said.dataset.url).then((reply) => reply.json()).then((state) => {
+          if (!said.isConnected) return;
+          if (state.ready || state.error) { window.location.reload(); return; }
+          said.textContent = `${nx.count(state.done)} of ${nx.plural(state.of, "rank")} read`;
+          setTimeout(ask, 700);
+        }, () => { if (said.isConnected) setTimeout(ask, 2000); });
+        setTimeout(ask, 500);
+      }
+      return window.dash_clientside.no_update;
+    },
   };
 })();
