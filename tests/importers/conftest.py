@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-for name in ("torch_logs", "chrome_traces"):
+for name in ("torch_logs", "chrome_traces", "neuron_tables"):
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     if name not in sys.modules:
         module = importlib.util.module_from_spec(spec)

@@ -209,10 +209,11 @@ def write_profile(
         described += [
             {"table_name": "SchemaFields", "field_name": n, "field_type": k} for n, k, *_ in FIELDS["SchemaFields"]
         ]
-        columns = {n: [d.get(n) for d in described] for n in ("table_name", "field_name", "field_type", "field_unit",
-                   "field_required", "field_maximum")}  # fmt: skip
-        whole = pa.table(columns)
-        pq.write_table(whole.set_column(5, "field_maximum", pa.nulls(len(described), pa.float32())), folder / "SchemaFields.parquet")
+        columns = {
+            name: pa.array([d.get(name) for d in described], _ARROW.get(kind, pa.string()))
+            for name, kind, *_ in FIELDS["SchemaFields"]
+        }
+        pq.write_table(pa.table(columns), folder / "SchemaFields.parquet")
     return folder
 
 

@@ -327,3 +327,35 @@ def test_the_format_is_known_by_its_content(tmp_path: Path) -> None:
     assert other is not None and other.name == "chrome_json"
     assert find(write(tmp_path / "no.json", '{"a": 1}')) is None
     assert default_output(tmp_path / "run.pt.trace.json.gz").name == "run.parquet"
+
+
+@pytest.mark.parametrize("in_memory", [None, 2])
+def test_calls_of_python_alone_give_a_call_tree(tmp_path: Path, in_memory: int | None) -> None:
+    """``with_stack`` without operators: each call is a row, its own time what no other call took."""
+    from neuron_explorer.analysis.call_tree import call_tree
+    from neuron_explorer.trace.importers.chrome_json.importing import import_file
+    from neuron_explorer.trace.importers.kineto.categories import KINETO
+    from neuron_explorer.trace.store import load
+
+    def call(name: str, ts: float, dur: float) -> dict[str, Any]:
+        return event(name, ts, dur, cat="python_function", args={"Python id": 1})
+
+    path = write(tmp_path / "a.json", [
+        call("run.py(1): <module>", 0, 100), call("run.py(5): main", 10, 80), call("run.py(9): f", 20, 30),
+        call("run.py(9): f", 60, 20), call("run.py(12): g", 65, 5),
+    ])  # fmt: skip
+    report = import_file(path, tmp_path / "a.parquet", KINETO, in_memory=in_memory)
+    with load(tmp_path / "a.parquet") as trace:
+        rows = trace.read(["name", "kind", "self", "duration", "line", "depth"]).to_pylist()
+        tree = call_tree(trace, "all").nodes
+        stacks = trace.frames().num_rows
+    assert [(r["name"], r["self"], r["depth"]) for r in rows] == [
+        ("run.py(1): <module>", 20_000, 0), ("run.py(5): main", 30_000, 1), ("run.py(9): f", 30_000, 2),
+        ("run.py(9): f", 15_000, 2), ("run.py(12): g", 5_000, 3),
+    ]  # fmt: skip
+    assert {r["kind"] for r in rows} == {"op"} and [r["line"] for r in rows] == [1, 5, 9, 9, 12]
+    assert stacks == 4
+    totals = {(node.kind, node.name): node.total_ns for node in tree}
+    assert totals["frame", "main"] == 80_000 and totals["frame", "f"] == 50_000 and totals["frame", "g"] == 5_000
+    assert any("calls of Python" in note for note in report.notes)
+    assert not any(s.what == "Python calls" for s in report.skipped)

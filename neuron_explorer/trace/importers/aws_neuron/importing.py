@@ -23,13 +23,13 @@ __all__ = ["import_tables"]
 
 def import_tables(
     profile: Profile, output: Path, progress: Progress | None = None, *, form: str = "parquet", shown: str = "",
-    losses: Losses | None = None, size: tuple[int, int] | None = None,
+    losses: Losses | None = None, size: tuple[int, int] | None = None, divisor: int = 1,
 ) -> ImportReport:  # fmt: skip
     """Read the tables, write the trace. Raises ``BadTraceError`` when not one event is in them."""
     from ...write import TraceWriter
 
     losses = losses or Losses()
-    tables = Tables(profile.tables, losses, progress)
+    tables = Tables(profile.tables, losses, progress, divisor=divisor)
     spill = Spill(output)
     try:
         draft = Draft(spill, losses)
@@ -102,6 +102,8 @@ def _report(
         )
     elif not tables.fields and not size:
         notes.append("The profile does not describe its own tables (no SchemaFields): columns were taken by name.")
+    if tables.divisor > 1:
+        notes.append("Its times are picoseconds, by Summary.total_time; they were read as such.")
     notes += draft.notes
     count = sum(len(files) for files in profile.tables.values())
     files, total = size or (count, profile.bytes)

@@ -64,6 +64,8 @@ class Batch:
         if found is None:
             return np.full(self.rows, MISSING, np.int64)
         scale = _SCALES.get(self._tables.field(self.table, name).unit.lower(), 1) if name.endswith("_ts") else 1
+        if self._tables.divisor > 1 and (name.endswith(("_ts", "_ns")) or name in ("timestamp", "duration")):
+            found = np.where(found == MISSING, found, found // self._tables.divisor)
         return np.where(found == MISSING, found, found * scale) if scale > 1 else found
 
     def floats(self, name: str) -> np.ndarray:
@@ -116,6 +118,8 @@ class Tables:
     """Rows that were read, by table."""
     fields: dict[str, dict[str, Field]] = field(default_factory=dict)
     version: str = ""
+    divisor: int = 1
+    """Of every time: 1000 where a file counts picoseconds."""
     _names: dict[str, str] = field(default_factory=dict)
     _asked: dict[str, set[str]] = field(default_factory=dict)
     _present: dict[str, set[str]] = field(default_factory=dict)
