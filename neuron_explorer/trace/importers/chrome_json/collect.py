@@ -58,6 +58,7 @@ class Lane:
     pid: int
     tid: int
     events: int = 0
+    calls: int = 0  # of Python
     on_device: int = 0
     device: int = -1
     stream: int = -1
@@ -271,7 +272,12 @@ class _Batches:
         ], np.int32)  # fmt: skip
         rows = (records["kind"] != FRAME) & (records["kind"] != FLOW)
         counts = np.bincount(where[rows], minlength=len(keys))
-        self.found.losses.add("Python calls", int(np.count_nonzero(records["kind"] == FRAME)))
+        called = records["kind"] == FRAME
+        if called.any():
+            self.found.losses.add("Python calls", int(np.count_nonzero(called)))
+            for number, count in zip(numbers.tolist(), np.bincount(where[called], minlength=len(keys)).tolist(),
+                                     strict=True):  # fmt: skip
+                self.found.lanes[number].calls += count
         if lane == "thread":
             self._describe(records, where, numbers)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):

@@ -148,7 +148,7 @@ def metadata_of(
 
 
 def report_of(
-    found: Collected, nested: Nested, tally: Tally, output: Path, facts: Facts, frames: int
+    found: Collected, nested: Nested, tally: Tally, output: Path, facts: Facts, frames: int, calls_alone: bool = False
 ) -> ImportReport:
     """What was read and what was not."""
     losses = found.losses
@@ -167,6 +167,8 @@ def report_of(
         notes.append(f"The file is damaged after {source.unpacked:,} bytes of text: {source.damage}.")
     elif not found.complete:
         notes.append("The file ends before the document does: it was cut, or is still being written.")
+    if calls_alone:
+        notes.append("It holds calls of Python and no operators: each call is kept as an operator, named as it is.")
     if found.text_times:
         notes.append(f"{found.text_times:,} events give their times as text; they were read.")
     if nested.crossing:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ....errors import BadTraceError, OutputError
 from ...sniff import printable
 from ..report import ImportReport, Progress
+from .calls import only_calls
 from .collect import Collected, collect
 from .distinct import distinct
 from .document import facts_of, metadata_of, report_of
@@ -63,8 +64,7 @@ def _write(
     texts, store = found.texts, found.store
     kinds = Kinds(texts, found.dialect)
     is_optimizer = _those(texts, _OPTIMIZER)
-    tracks = Tracks(found)
-    nested = nest(store, kinds, is_optimizer, tracks.relabel) if tracks else nest(store, kinds, is_optimizer)
+    nested = nest(store, kinds, is_optimizer, Tracks(found).relabel, calls_alone := only_calls(found))
     found.losses.add("events more than a week from the others", store.outside, store.first_outside)
     if not nested.rows:
         raise BadTraceError(nothing_in(path, found))
@@ -102,7 +102,7 @@ def _write(
         found.losses.add("flows", tally.flows)
         found.losses.add("details of events beyond 256 MiB", maker.refused)
         found.losses.add("flow ends without a start, or without an event", tally.flows_open)
-        report = report_of(found, nested, tally, output, facts, len(frames.parent) - 1)
+        report = report_of(found, nested, tally, output, facts, len(frames.parent) - 1, calls_alone)
         writer.close(metadata_of(found, nested, made, tally, facts, tree, report, len(embedded)))
     return report
 

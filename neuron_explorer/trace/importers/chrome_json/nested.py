@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .calls import CallsAlone
 from .distinct import distinct
 from .kinds import CODE, FRAME, Kinds
 from .reader import open_nest
@@ -81,10 +82,10 @@ class Nested:
 
 def nest(
     store: Store, kinds: Kinds, is_optimizer: np.ndarray,
-    relabel: Callable[[np.ndarray | Picked], None] = lambda records: None,
+    relabel: Callable[[np.ndarray | Picked], None] = lambda records: None, calls_alone: bool = False,
 ) -> Nested:  # fmt: skip
     """Nest all events. ``is_optimizer``: by number of a name, whether it is an optimizer's step. ``relabel``: changes
-    the kinds of records, now that every lane is known.
+    the kinds of records, now that every lane is known. ``calls_alone``: there is nothing but calls of Python.
     """
     found = Nested(store=store)
     found.on_disk = bool(store._spilled)
@@ -92,7 +93,7 @@ def nest(
     late: list[tuple[bytes, bytes]] = []
     file = (store.work_folder() / "rows").open("wb") if found.on_disk else None
     try:
-        for records in store.windows():
+        for records in (CallsAlone(store) if calls_alone else store).windows():
             relabel(records)
             count = len(records)
             parent, own = np.empty(count, np.int64), np.empty(count, np.int64)

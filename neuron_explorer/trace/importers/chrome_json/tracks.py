@@ -55,12 +55,12 @@ class Tracks:
             # Where there are streams, operators are worked out from what they executed.
             streams = (device, index) in with_streams
             self._works[number] = stream is not None if streams else not name or bool(_EXECUTES.search(name))
-
-    def __bool__(self) -> bool:
-        return bool(self._works.any())
+        self._any = bool(self._works.any())
 
     def relabel(self, records: np.ndarray | Picked) -> None:
         """Kinds of slices on the lanes that hold what a device executed."""
+        if not self._any:
+            return
         kind = records["kind"]
         rows = np.flatnonzero(self._works[records["pid"]] & (kind == _RANGE) & (records["order"] == SLICE))
         if not len(rows):
