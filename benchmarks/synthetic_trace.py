@@ -12,6 +12,7 @@ the timeline's benchmarks and browser tests.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -316,9 +317,14 @@ def _inside(t: Template, event: int, ancestor: int) -> bool:
 
 
 def write(
-    path: str | Path, events: int, *, layers: int = 4, stack_depth: int = 8, seed: int = 0, gap_ns: int = 0
-) -> int:
-    """Write about ``events`` events (whole steps); returns how many. ``gap_ns``: idle time in the middle."""
+    path: str | Path, events: int, *, layers: int = 4, stack_depth: int = 8, seed: int = 0, gap_ns: int = 0,
+    more: Callable[[int, int, int], list[dict]] | None = None, about: dict | None = None,
+) -> int:  # fmt: skip
+    """Write about ``events`` events (whole steps); returns how many. ``gap_ns``: idle time in the middle.
+
+    ``more``: given a step, its start and its end, further rows. ``about``: what to change in the metadata; its
+    ``lanes`` are added.
+    """
     from neuron_explorer.trace.write import Coded, TraceWriter
 
     t = step_template(layers, stack_depth)
@@ -389,6 +395,8 @@ def write(
                         steps * n * 9 + step,
                     )
                 )
+            if more is not None:
+                parts += more(step, clock, stop)
             clock = stop
         total += _write_sorted(writer, parts, by_kind)
     lanes = [
@@ -428,13 +436,15 @@ def write(
     capabilities |= dict.fromkeys(
         ("sync", "device_time", "memory", "compile", "collectives", "fallback", "context_switches"), not_seen
     )
+    about = dict(about or {})
+    lanes += about.pop("lanes", [])
     writer.close({
         "start_unix_ns": 1_760_000_000_000_000_000, "duration_ns": clock, "script": "train.py", "recorder": "synthetic",
         "versions": {"python": "3.11.2", "torch": "2.13.0", "neuron_explorer": "0.1.0"},
         "device": {"type": "cpu", "name": "CPU", "emulated": False}, "lanes": lanes, "capabilities": capabilities,
         "steps": {"rule": "prof.step", "rule_text": "by prof.step()", "count": steps, "steady": max(0, steps - 2), "note": ""},
         "counts": {"events": total, "by_kind": by_kind},
-    })  # fmt: skip
+    } | about)  # fmt: skip
     return total
 
 

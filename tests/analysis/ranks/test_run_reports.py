@@ -167,7 +167,8 @@ def test_neither_order_nor_split_changes_an_answer(run_directory, seed):
         sent = [RankFacts.from_bytes(f.to_bytes()) if rng.random() < 0.5 else f for f in part]
         merged += [merge_ranks(sent)] if rng.random() < 0.5 else sent
     rng.shuffle(merged)
-    assert said(view_of_facts(merge_ranks(merged))) == said(view_of_facts(merge_ranks(view_of(run_directory).facts.ranks)))
+    whole = merge_ranks(view_of(run_directory).facts.ranks)
+    assert said(view_of_facts(merge_ranks(merged))) == said(view_of_facts(whole))
 
 
 def test_of_two_traces_of_a_rank_the_latest_counts_whatever_the_order():
