@@ -99,8 +99,8 @@ def _steps(tables: Tables, draft: Draft) -> None:
         draft.add("range", len(order), name=[names[i] or "(step)" for i in order], start=times.start,
                   duration=times.duration, lane=lane,
                   detail=members(len(order), trigger_engine=[engines[i] for i in order]))  # fmt: skip
-    columns = ("start_ts", "end_ts", "duration_ns", "engine_name", "id", "semaphore", "pcore_idx")
-    for batch in tables.batches("CoreBarriers", columns):
+    barriers = ("start_ts", "end_ts", "duration_ns", "engine_name", "id", "semaphore", "pcore_idx")
+    for batch in tables.batches("CoreBarriers", barriers):
         times = draft.times(batch)
         order = times.at.tolist()
         engines = batch.list("engine_name")

@@ -54,12 +54,11 @@ def read_samples(tables: Tables, draft: Draft) -> None:
     for series in _SERIES:
         for batch in tables.batches(series.table, ("timestamp", series.column, *series.keys)):
             _counter(batch, draft, series)
-    for name in _HBM_CLASSES:
-        series = _Series("SystemProfileHbmUsage", f"{name}_bytes", f"HBM {name.replace('_', ' ')}", "B", _HBM_KEYS)
-        for batch in tables.batches(series.table, ("timestamp", series.column, *series.keys)):
-            values = batch.floats(series.column)
-            if name == "total" or np.nansum(values) > 0:
-                _counter(batch, draft, series)
+    table = "SystemProfileHbmUsage"
+    for batch in tables.batches(table, ("timestamp", *(f"{n}_bytes" for n in _HBM_CLASSES), *_HBM_KEYS)):
+        for name in _HBM_CLASSES:
+            if name == "total" or np.nansum(batch.floats(f"{name}_bytes")) > 0:
+                _counter(batch, draft, _Series(table, f"{name}_bytes", f"HBM {name.replace('_', ' ')}", "B", _HBM_KEYS))
     _throttling(tables, draft)
 
 

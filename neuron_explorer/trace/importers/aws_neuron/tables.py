@@ -53,6 +53,8 @@ class Batch:
     rows: int
     _data: pa.RecordBatch
     _tables: Tables
+    again: bool = False
+    """The table was read before: what is wrong with it has been counted."""
 
     def has(self, name: str) -> bool:
         """Whether there is such a column."""
@@ -101,9 +103,8 @@ class Batch:
                 f"{self.table}.{actual}: {_short(error)}",
             )  # fmt: skip
             return None
-        self._tables.losses.add(
-            "values of a wrong type", wrong, "a number was expected", f"{self.table}.{actual}"
-        )
+        if not self.again:
+            self._tables.losses.add("values of a wrong type", wrong, "a number was expected", f"{self.table}.{actual}")
         return values
 
 
@@ -125,6 +126,8 @@ class Tables:
     _present: dict[str, set[str]] = field(default_factory=dict)
     _used: dict[str, set[str]] = field(default_factory=dict)
     _counted: set[Path] = field(default_factory=set)
+    _complete: set[str] = field(default_factory=set)
+    _bad_groups: set[tuple[Path, int]] = field(default_factory=set)
     _total: int = 0
     _done: int = 0
 
@@ -190,7 +193,8 @@ class Tables:
             for data in self._of_file(table, file, columns):
                 rows += data.num_rows
                 self.read[table] = max(self.read.get(table, 0), rows)
-                yield Batch(table, data.num_rows, data, self)
+                yield Batch(table, data.num_rows, data, self, table in self._complete)
+        self._complete.add(table)
 
     def _of_file(self, table: str, file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         shown = f"{table} ({file.name})"
@@ -209,20 +213,22 @@ class Tables:
             if not wanted:
                 yield from self._only_rows(opened)
                 return
-            groups = self._usable_groups(opened, wanted, shown)
+            groups = self._usable_groups(opened, wanted, shown, file)
             yield from self._read(opened, groups, wanted, shown, file)
 
     def _only_rows(self, opened: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
         return
         yield  # a generator of nothing
 
-    def _usable_groups(self, opened: pq.ParquetFile, wanted: list[str], shown: str) -> list[int]:
+    def _usable_groups(self, opened: pq.ParquetFile, wanted: list[str], shown: str, file: Path) -> list[int]:
         footer, usable = opened.metadata, []
         positions = {footer.schema.column(i).path.split(".")[0]: i for i in range(min(footer.num_columns, MAX_COLUMNS))}
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
             size = sum(group.column(positions[n]).total_uncompressed_size for n in wanted if n in positions)
             if size > MAX_GROUP_BYTES or size < 0 or group.num_rows < 0:
+                if not self._first_time(file, number):
+                    continue
                 self.losses.add(
                     "row groups that are too large", 1, f"more than {MAX_GROUP_BYTES >> 30} GiB unpacked",
                     f"{shown}, row group {number}",
@@ -246,12 +252,20 @@ class Tables:
                     got += batch.num_rows
                     yield batch
             except (OSError, pa.ArrowException, ValueError, MemoryError, UnicodeDecodeError) as error:
+                if not self._first_time(file, number):
+                    continue
                 self.losses.add("damaged row groups", 1, _short(error), f"{shown}, row group {number}")
                 self.losses.add("rows in damaged row groups", expected - got, "they cannot be read", shown)
             if first:
                 self._done += size // max(len(groups), 1)
                 if self.progress is not None:
                     self.progress(min(self._done, self._total), self._total)
+
+    def _first_time(self, file: Path, group: int) -> bool:
+        """Whether a row group is found bad for the first time; tables may be read again."""
+        known = (file, group) in self._bad_groups
+        self._bad_groups.add((file, group))
+        return not known
 
     def _lost_file(self, file: Path, shown: str, error: BaseException) -> None:
         if file not in self._counted:
