@@ -22,7 +22,7 @@ def github_annotations(result: Result, folder: str = "") -> list[str]:
             break
         where = f" file={_property(_in(folder, d.file))},line={d.line}" if d.file and d.line > 0 else ""
         lines.append(f"::error{where}{',' if where else ' '}title={_property(d.group.title)}::"
-                     f"{_data(f'{name_of(d)}: {from_to(d)}. Likely: {cause(d)}')}")  # fmt: skip
+                     f"{_data(f'{name_of(d)}: {from_to(d)}. Likely: {cause(d, result.blocking)}')}")  # fmt: skip
     for budget in result.exceeded:
         if len(lines) == MOST_ANNOTATIONS:
             break

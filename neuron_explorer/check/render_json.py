@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from neuron_explorer.check.counts import Count
@@ -21,11 +21,11 @@ def _count(count: Count | None) -> list[int] | None:
     return None if count is None else [count.low, count.high]
 
 
-def _difference(d: Difference) -> dict[str, Any]:
+def _difference(d: Difference, among: Sequence[Difference] = ()) -> dict[str, Any]:
     return {
         "group": d.group.name, "key": dict(zip(d.group.fields, d.key, strict=True)), "before": _count(d.before),
         "after": _count(d.after), "change": d.change, "verdict": d.verdict, "file": d.file, "line": d.line,
-        "per": d.group.per, "likely": cause(d),
+        "per": d.group.per, "likely": cause(d, among),
     }  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def render_json(result: Result) -> str:
         "lost_why": found.lost if found else "",
         "another_program": bool(found and found.foreign),
         "environment": [{"name": n, "before": b, "after": a} for n, b, a in (found.apart if found else ())],
-        "regressions": [_difference(d) for d in result.blocking],
+        "regressions": [_difference(d, result.blocking) for d in result.blocking],
         "suspicious": [_difference(d) for d in result.warnings],
         "improvements": [_difference(d) for d in result.improvements],
         "unstable": [_difference(d) for d in result.unstable],

@@ -6,6 +6,7 @@ import re
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
+from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.check.groups import GROUPS
 from neuron_explorer.check.result import Result
@@ -28,8 +29,8 @@ def render_junit(result: Result) -> str:
         body = ""
         if mine or lost:
             failures += 1
-            said = "\n".join(f"{name_of(d)}: {from_to(d)}; likely: {cause(d)}" for d in mine[:MOST_SHOWN])
-            head = f"{len(mine)} regressions" if mine else result.differences.lost
+            said = "\n".join(f"{name_of(d)}: {from_to(d)}; likely: {cause(d, mine)}" for d in mine[:MOST_SHOWN])
+            head = q.plural(len(mine), "regression") if mine else result.differences.lost
             body = f"<failure message={_attribute(head)}>{_text(said)}</failure>"
         elif name in unseen:
             failures += 1

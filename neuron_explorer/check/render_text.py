@@ -51,7 +51,7 @@ def _section(word: str, found: Iterable[Difference]) -> list[str]:
     for d in rows[:MOST_SHOWN]:
         lines.append(f"{word}: {d.group.title}: {name_of(d)}: {from_to(d)}")
         if word == "regression":
-            lines.append(f"    likely: {cause(d)}")
+            lines.append(f"    likely: {cause(d, rows)}")
     if len(rows) > MOST_SHOWN:
         lines.append(f"    and {q.plural(len(rows) - MOST_SHOWN, 'more ' + word)}")
     return lines

@@ -5,11 +5,11 @@ memory layout, its neighbours and its luck; taking them for independent measurem
 cry wolf.
 
 - Mann-Whitney's test (exact for up to 20 runs a side without ties) says whether the sides differ. With
-  ten runs or more it is made twice, of all runs and without the slowest fifth of each side: what else
-  the machine does only slows down, in bursts. Either may decide at half of the error. The null
-  distribution is counted with what is left out, so both are exact.
-- Holm's correction, with half of the weight on the step, keeps many comparisons from finding something
-  by chance.
+  ten runs or more it is made three times, of all runs and without the slowest fifth and the slowest three
+  tenths of each side: what else the machine does only slows down, in bursts. Each may decide at its part
+  of the error. The null distribution is counted with what is left out, so all are exact.
+- Holm's correction, with three quarters of the weight on the step, keeps many comparisons from finding
+  something by chance.
 - A bootstrap interval of the ratio of medians says by how much.
 - A change counts from a relative and an absolute floor on.
 """
@@ -38,7 +38,14 @@ RESAMPLES: Final = 2_000
 CONFIDENCE: Final = 0.95
 _EXACT: Final = 20
 _TRIMMED: Final = 10
-"""Runs of a side from which a fifth may be left out; of fewer, nothing could be significant then."""
+"""Runs of a side from which some may be left out; of fewer, nothing could be significant then."""
+TESTS: Final = ((0.0, 0.2), (0.2, 0.25), (0.3, 0.55))
+"""Share of the slowest runs that a test leaves out, and its share of the error. The last needs most: of ten runs a side
+the seven fastest of one must all be faster than any of the other, which chance does three times in a thousand."""
+SLOWEST: Final = TESTS[-1][0]
+"""Share of the slowest runs that does not count for sizes and noise, either."""
+WHOLE_WEIGHT: Final = 3
+"""Weight of the step's own time in Holm's correction, that of all other quantities together being one."""
 
 VERDICTS: Final = ("regression", "suspicious", "not enough data", "improvement", "ok")
 
@@ -88,7 +95,7 @@ def compare_runs(
             results.append(_untested(name, one, two, reason))
         else:
             tested.append((name, one, two, differ(one, two)))
-    weights = [max(len(tested) - 1, 1) if name == whole else 1 for name, *_ in tested]
+    weights = [WHOLE_WEIGHT * max(len(tested) - 1, 1) if name == whole else 1 for name, *_ in tested]
     adjusted = holm([p for *_, p in tested], weights)
     for (name, one, two, p), corrected, weight in zip(tested, adjusted, weights, strict=True):
         times = math.ceil(sum(weights) / weight)
@@ -116,7 +123,7 @@ def _cannot(one: np.ndarray, two: np.ndarray) -> str:
     least = min(len(one), len(two))
     if least < ENOUGH_RUNS:
         return f"{least} runs on a side; {ENOUGH_RUNS} are needed"
-    noise = max(spread(one), spread(two))
+    noise = max(spread(usual(one)), spread(usual(two)))
     if noise > NOISY:
         return f"runs of one side differ by {100 * noise:.0f} %: more than {100 * NOISY:.0f} %"
     return ""
@@ -161,20 +168,21 @@ def _tested(
 
 
 def differ(one: np.ndarray, two: np.ndarray) -> float:
-    """Two-sided p that both sides are alike: of all runs, and without the slowest; the smaller, twice."""
-    whole = mann_whitney(one, two)
-    slowest = left_out(len(one)), left_out(len(two))
-    return min(1.0, 2 * min(whole, mann_whitney(one, two, *slowest))) if any(slowest) else whole
+    """Two-sided p that both sides are alike: the smallest of ``TESTS``, each over its share of the error."""
+    if not left_out(len(one), SLOWEST) and not left_out(len(two), SLOWEST):
+        return mann_whitney(one, two)
+    p = [mann_whitney(one, two, left_out(len(one), slow), left_out(len(two), slow)) / weight for slow, weight in TESTS]
+    return min(1.0, *p)
 
 
 def usual(values: np.ndarray) -> np.ndarray:
-    """The runs of a side that count for sizes: without the slowest."""
-    return np.sort(values)[: len(values) - left_out(len(values))]
+    """The runs of a side that count for sizes and noise: without the slowest three tenths."""
+    return np.sort(values)[: len(values) - left_out(len(values), SLOWEST)]
 
 
-def left_out(runs: int) -> int:
+def left_out(runs: int, share: float) -> int:
     """How many of the slowest runs of a side do not count."""
-    return runs // 5 if _TRIMMED <= runs <= _EXACT else 0
+    return int(runs * share + 1e-9) if _TRIMMED <= runs <= _EXACT else 0
 
 
 def mann_whitney(one: np.ndarray, two: np.ndarray, slowest_one: int = 0, slowest_two: int = 0) -> float:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.render_answer import shown
-from neuron_explorer.analysis.shapes import call_text
+from neuron_explorer.analysis.shapes import call_text, dtype_text, shape_text
 from neuron_explorer.check.budgets import Budgeted
 from neuron_explorer.check.counts import Count
 from neuron_explorer.check.differences import Difference
 from neuron_explorer.check.time_verdict import Compared
 from neuron_explorer.trace.compiles import CAUSES
 
+MOST_LOOKED_AT: Final = 2_000
+"""Findings among which the counterpart of another one is looked for."""
+
 _TIMED: Final = ("regression", "suspicious", "improvement")
 
 _CAUSES: Final = {
-    "launches": "the step calls another number of operators: the lines below say which",
+    "launches": "the step calls another number of operators: findings of lines and operators say which",
     "operators": "an operator, its dtypes or its shapes changed",
     "lines": "the line calls another number of operators than before",
     "graph_breaks": "Dynamo leaves the graph here",
@@ -31,6 +35,12 @@ _CAUSES: Final = {
     "peak_memory": "more is alive at once",
     "setup": "set-up or warm-up does another amount of work",
 }
+
+
+_LINES: Final = {"new": "the line is new or edited, or did not run before",
+                 "gone": "the line is gone or edited, or did not run"}  # fmt: skip
+_READS: Final = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|equal)\b")
+_COPIES: Final = re.compile(r"aten::(clone|contiguous|_to_copy|copy_)(\.|$)")
 
 
 def name_of(difference: Difference, *, at: bool = True) -> str:
@@ -74,13 +84,35 @@ def from_to(difference: Difference) -> str:
     return f"{amount(difference.before, unit)} → {amount(difference.after, unit)} {per}"
 
 
-def cause(difference: Difference) -> str:
-    """The likely cause."""
-    if difference.group.name == "recompiles":
-        fields = dict(zip(difference.group.fields, difference.key, strict=True))
+def cause(difference: Difference, among: Sequence[Difference] = ()) -> str:
+    """The likely cause. ``among``: all findings of the result; what is gone may say what changed."""
+    fields = dict(zip(difference.group.fields, difference.key, strict=True))
+    name = difference.group.name
+    if name == "recompiles":
         said = CAUSES.get(fields["cause"], "")
         return f"{said.rstrip('.')}: {plain(fields['value'], 120)}" if fields["value"] else said.rstrip(".")
-    return _CAUSES.get(difference.group.name, "")
+    if name == "lines":
+        return _LINES.get(difference.change, _CAUSES["lines"])
+    if name == "operators":
+        return _operator_cause(difference, fields, among) or _CAUSES[name]
+    return _CAUSES.get(name, "")
+
+
+def _operator_cause(difference: Difference, fields: Mapping[str, str], among: Sequence[Difference]) -> str:
+    if _READS.match(fields["operator"]) and difference.change in ("new", "more"):
+        return "the value of a tensor is read: on a device the host waits for it here"
+    other = {"new": "gone", "gone": "new"}.get(difference.change)
+    for each in among[:MOST_LOOKED_AT]:
+        if each.group is not difference.group or each.change != other or each.key[0] != fields["operator"]:
+            continue
+        word = "were" if other == "gone" else "are"
+        if each.key[2] == fields["shapes"]:
+            return f"its dtypes changed: they {word} {plain(dtype_text(each.key[1]) or 'none', 80)}"
+        if each.key[1] == fields["dtypes"]:
+            return f"its sizes changed: they {word} {plain(shape_text(each.key[2]) or 'none', 120)}"
+    if _COPIES.match(fields["operator"]) and difference.change in ("new", "more"):
+        return "a tensor is copied"
+    return ""
 
 
 def budget_line(budget: Budgeted) -> str:

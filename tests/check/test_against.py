@@ -12,8 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from neuron_explorer.check.against import ORDER, Side, both_sides
-from neuron_explorer.check.program import RunError, program_of
+from neuron_explorer.check import against
+from neuron_explorer.check.against import (
+    ORDER,
+    SameSourceError,
+    Side,
+    both_sides,
+    record_in_turn,
+    refuse_own_checkout,
+)
+from neuron_explorer.check.program import Program, RunError, program_of
+from neuron_explorer.trace.write import write_trace
 
 pytest.importorskip("torch", reason="recording needs torch")
 
@@ -182,3 +191,67 @@ def test_the_other_revision_is_gone_whatever_happens_inside(repository, temporar
         (there.folder / "left behind").write_text("x")
         raise ZeroDivisionError
     untouched(repository, temporary)
+
+
+def test_submodules_of_the_other_revision_come_from_the_users_own(repository, temporary, tmp_path) -> None:
+    module = tmp_path / "module"
+    module.mkdir()
+    git(module, "init", "--quiet", "--initial-branch=main")
+    (module / "part.py").write_text("one = 1\n")
+    git(module, "add", ".")
+    git(module, "commit", "--quiet", "-m", "one")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(module), "vendor/part")
+    git(repository, "commit", "--quiet", "-m", "with a module")
+    own = repository / "vendor" / "part"
+    (own / "part.py").write_text("two = 2\n")
+    git(own, "commit", "--quiet", "-am", "two")
+    git(repository, "commit", "--quiet", "-am", "its next revision")
+    with both_sides("HEAD~1", Path.cwd()) as (there, _):
+        assert (there.root / "vendor" / "part" / "part.py").read_text() == "one = 1\n"
+    with both_sides("HEAD~2", Path.cwd()) as (there, _):
+        assert not (there.root / "vendor").exists()
+    assert (own / "part.py").read_text() == "two = 2\n" and len(git(own, "worktree", "list").splitlines()) == 1
+    untouched(repository, temporary)
+
+
+def test_a_shallow_clone_says_how_to_get_the_revision(repository, temporary, tmp_path, monkeypatch) -> None:
+    (repository / "note").write_text("x")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "second")
+    git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{repository}", "shallow")
+    monkeypatch.chdir(tmp_path / "shallow" / "jobs")
+    with pytest.raises(RunError, match="no revision HEAD~1 here: the clone is shallow, so fetch it first"), both_sides(
+        "HEAD~1", Path.cwd()
+    ):
+        pass
+    with both_sides("HEAD", Path.cwd()) as (there, _):
+        assert (there.folder / "train.py").exists()
+
+
+def test_a_run_of_the_other_revision_that_fails_names_what_it_has_not(repository, temporary, monkeypatch) -> None:
+    (repository / "weights.bin").write_text("x")
+
+    def fails(program: Program, folder: Path, *_: object) -> None:
+        raise RunError(f"it failed in {folder.name}.")
+
+    monkeypatch.setattr(against, "record", fails)
+    lacks = pytest.raises(RunError, match=r"no files that are not committed: weights\.bin")
+    with both_sides("HEAD", Path.cwd()) as (there, here), lacks:
+        record_in_turn(program_of("train.py"), there, here, temporary, 1)
+
+
+def recorded(path: Path, *files: str) -> Path:
+    return write_trace(path, [], sources=dict.fromkeys(files, "x = 1\n"), metadata={})
+
+
+def test_code_of_the_users_checkout_on_the_other_side_is_no_comparison(tmp_path) -> None:
+    own, tree = tmp_path / "own", tmp_path / "temporary" / "own"
+    (tree / "jobs").mkdir(parents=True)
+    (own / "python" / "pkg").mkdir(parents=True)
+    side = Side(tree, tree / "jobs", own)
+    fine = recorded(tmp_path / "a.parquet", "train.py", "../src/pkg/a.py", "/usr/lib/python3/x.py")
+    refuse_own_checkout(fine, side)
+    hidden = recorded(tmp_path / "b.parquet", "train.py", str(own / "python" / "pkg" / "model.py"))
+    with pytest.raises(SameSourceError, match=r"same source of python/pkg/model.py") as error:
+        refuse_own_checkout(hidden, side)
+    assert error.value.exit_code == 3

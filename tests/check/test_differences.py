@@ -12,6 +12,7 @@ from synthetic import event, memory_trace, metadata
 from neuron_explorer.check.baseline import baseline_of, baseline_text, parse_baseline
 from neuron_explorer.check.counts import counts_of
 from neuron_explorer.check.differences import differences
+from neuron_explorer.check.words import cause, name_of
 
 SOURCE = "def f(x):\n    y = x @ x\n    z = y.relu()\n    return z.cpu()\n"
 
@@ -133,3 +134,24 @@ def test_any_program_agrees_with_itself_and_not_with_itself_and_one_more(calls, 
     assert not compared(counted(make, n + 1), once).found
     more = compared(counted(lambda s: [*make(s), op(s + 500)], n), once)
     assert {"launches", "operators", "lines"} <= {d.group.name for d in more.of("regression")}
+
+
+def likely(make):
+    found = compared(counted(make)).of("regression")
+    return {cause(d, found) for d in found if d.group.name == "operators"}, found
+
+
+def test_the_likely_cause_names_what_an_operator_had_before():
+    def with_relu(**more):
+        return lambda s: [usual(s)[0], op(s + 25, "aten::relu", 3, **more), *usual(s)[2:]]
+
+    said, _ = likely(with_relu(shapes="[[4,4]]", dtypes='["float64"]'))
+    assert said == {"its dtypes changed: they were float32", "its dtypes changed: they are float64"}
+    said, _ = likely(with_relu(shapes="[[8,4]]", dtypes='["float32"]'))
+    assert said == {"its sizes changed: they were 4×4", "its sizes changed: they are 8×4"}
+    for name, word in (("aten::item", "is read"), ("aten::clone", "is copied"), ("aten::mul.Tensor", "changed")):
+        said, found = likely(lambda s, n=name: [*usual(s), op(s + 500, n, 4)])
+        assert len(said) == 1 and word in next(iter(said))
+        (line,) = [d for d in found if d.group.name == "lines"]
+        assert cause(line).startswith("the line is new") and "float32 4×4" in name_of(
+            next(d for d in found if d.group.name == "operators"))  # fmt: skip
