@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from neuron_explorer.cli.filters import Device, Phase, Process, Rank, Steps, chosen
-
-if TYPE_CHECKING:
-    from neuron_explorer.analysis.answer import Answer, Ask
 
 
 class Format(str, Enum):
@@ -26,7 +23,8 @@ class Format(str, Enum):
 def report(
     name: Annotated[str, typer.Argument(help="The report; `list` names them all.", show_default=False)],
     trace: Annotated[
-        Path | None, typer.Argument(help="A trace, or the directory of a run.", show_default=False)
+        str | None,
+        typer.Argument(help="A trace, the directory of a run, or its address (s3://…).", show_default=False),
     ] = None,
     format: Annotated[Format, typer.Option("--format", "-f", help="How to write it.")] = Format.text,
     period: Annotated[
@@ -41,12 +39,19 @@ def report(
     device: Device = "",
     process: Process = None,
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=100_000, help="Rows of each table.")] = 20,
+    scheduler: Annotated[
+        str,
+        typer.Option("--scheduler", help="Reduce the ranks of a run on this Dask cluster (tcp://host:8786).",
+                     show_default=False),
+    ] = "",
 ) -> None:
-    """Answer one question about a trace."""
+    """Answer one question about a trace, or about all ranks of a run."""
     from neuron_explorer.analysis.answer import Ask, quarantined
-    from neuron_explorer.analysis.questions import NAMES, ask, question, questions
+    from neuron_explorer.analysis.questions import NAMES, ask, ask_run, question, questions
     from neuron_explorer.analysis.render_answer import render
     from neuron_explorer.cli.opened import load
+    from neuron_explorer.cli.runs import one_rank, view
+    from neuron_explorer.cluster.storage import is_address
 
     if name == "list":
         width = max(map(len, NAMES))
@@ -56,10 +61,13 @@ def report(
         raise typer.BadParameter(_unknown(name, list(NAMES)), param_hint="NAME")
     if trace is None:
         raise typer.BadParameter("a trace is needed.", param_hint="TRACE")
-    if question(name).of_run is not None and trace.is_dir():
-        print(render(_of_run(name, trace, Ask(top=top, target=target)), format.value), end="")
+    of_run = question(name).of_run is not None
+    if not of_run and (scheduler or is_address(trace)):
+        raise typer.BadParameter(f"the report {name} is about one trace, which must be a file here.")
+    if of_run and (scheduler or is_address(trace) or Path(trace).is_dir()):
+        print(render(ask_run(view(trace, scheduler), name, Ask(top=top, target=target)), format.value), end="")
         return
-    with load(trace) as opened:
+    with load(one_rank(Path(trace), rank)) as opened:
         what = chosen(opened, period, steps, phase, rank, device, process)
         for key in what.in_address():
             if key not in question(name).filters:
@@ -69,16 +77,6 @@ def report(
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
         print(render(answer, format.value, quarantined(opened)), end="")
-
-
-def _of_run(name: str, path: Path, given: Ask) -> Answer:
-    from neuron_explorer.analysis.questions import ask_run
-    from neuron_explorer.analysis.ranks.view import view_of, view_of_files
-    from neuron_explorer.cli.opened import recordings_of
-
-    found = recordings_of(path)
-    run = view_of(found[0]) if len(found) == 1 else view_of_files(path, found)
-    return ask_run(run, name, given)
 
 
 def _unknown(name: str, known: list[str]) -> str:

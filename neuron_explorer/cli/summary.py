@@ -28,7 +28,7 @@ class Period(str, Enum):
 
 
 def summary(
-    trace: Annotated[Path, typer.Argument(help="A trace.", show_default=False)],
+    trace: Annotated[Path, typer.Argument(help="A trace, or the directory of a run.", show_default=False)],
     format: Annotated[Format, typer.Option("--format", "-f", help="How to write it.")] = Format.text,
     period: Annotated[
         Period, typer.Option("--period", help="Which steps count: steady ones where there are any, or all.")
@@ -43,9 +43,14 @@ def summary(
     """Print run facts, time by phase, step times and the slowest lines."""
     from neuron_explorer.analysis import render_summary
     from neuron_explorer.analysis.summary import summary as summarise
+    from neuron_explorer.cli import runs
     from neuron_explorer.cli.opened import load
+    from neuron_explorer.trace.run import is_run
 
-    with load(trace) as opened:
+    if rank is None and is_run(trace):
+        print(runs.summary(trace, format.value, top), end="")
+        return
+    with load(runs.one_rank(trace, rank)) as opened:
         what = chosen(opened, period.value, steps, phase, rank, device, process)
         facts = summarise(opened, period=what, top=top)
     print(render_summary.render(facts, format.value))

@@ -27,7 +27,9 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = directory / f"part_rank={rank:04d}"
         folder.mkdir(parents=True)
         events = [event("aten::add", 100 * n, 10 + rank) for n in range(rank + 1)]
-        write(folder / "trace.parquet", rows_of(events), metadata(rank=rank, world_size=RANKS))
+        about = metadata(rank=rank, world_size=RANKS)
+        about["lanes"] = [lane | {"rank": rank} for lane in about["lanes"]]
+        write(folder / "trace.parquet", [row | {"rank": rank} for row in rows_of(events)], about)
     return directory
 
 
