@@ -56,7 +56,7 @@ def offered(paths: Sequence[Path | str]) -> Offer:
 
 def _folder(path: Path, offer: Offer) -> None:
     inside = trace_files(path)
-    if not inside and is_foreign(path):
+    if is_foreign(path):  # a directory of tables of another tool may hold *.parquet, too
         offer.files.append(path)
         offer.named.add(path)
         return

@@ -19,6 +19,8 @@ __all__ = ["Profile", "footer", "holds_tables", "is_profile_directory", "profile
 
 MAX_DEPTH: Final = 4
 MAX_FILES: Final = 10_000
+MAX_HERE: Final = 100
+"""Files that are looked at to tell a folder with tables from one with traces."""
 _TABLE: Final = re.compile(r"([A-Za-z]\w{0,99}?)(?:_(\d{1,6}))?\.parquet", re.ASCII)
 _MAX_LOOKED_AT: Final = 4 << 20
 
@@ -70,11 +72,9 @@ def profiles(path: Path, most: int = 1_000, depth: int = MAX_DEPTH) -> list[Prof
                 continue
             file = folder / name
             tables.setdefault(matched[1], []).append((int(matched[2] or 0), file))
-            if not shown:
+            if not shown and looked < (MAX_FILES if depth else MAX_HERE):
                 looked += 1
                 shown = _is_table(footer(file))
-            if looked > MAX_FILES:
-                break
         if shown:
             ordered = {table: tuple(f for _, f in sorted(files)) for table, files in sorted(tables.items())}
             found.append(Profile(folder, ordered))
