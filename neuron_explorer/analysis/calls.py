@@ -17,6 +17,7 @@ import numpy as np
 
 from neuron_explorer.analysis.filters import HOST
 from neuron_explorer.analysis.joined import joined_keys
+from neuron_explorer.analysis.nesting import Nesting
 from neuron_explorer.analysis.read_ahead import read_parts
 from neuron_explorer.analysis.scan import coded
 from neuron_explorer.analysis.selection import Selection, steps_between
@@ -41,7 +42,6 @@ _LONGEST: Final = 8192
 _NUMBERS: Final = ("lane", "line", "id", "parent", "start", "duration", "step")
 _COLUMNS: Final = (*_TEXT, "period", *_NUMBERS)
 _LEVELS: Final = 32
-_FREE: Final = 1 << 16
 _BLOCK: Final = 1 << 20
 
 
@@ -67,8 +67,9 @@ class Calls:
     """Events of the selection. Arrays have an entry an event, in the order of the file.
 
     ``group``: position in ``groups``. ``parent``: position of the enclosing event, -1 at the
-    top. ``duration``: ns of the host, 0 where the end was not seen. ``step``: -1 outside any
-    step. ``steady``: in a steady step. ``id``: of the event. ``left_out``: events beyond ``MOST_GROUPS``.
+    top. ``duration``: ns of the host, 0 where the end was not seen. ``left_out``: events beyond ``MOST_GROUPS``.
+    Empty where they were not asked for, since each is as large as the trace: ``start``; ``step``: -1 outside any step;
+    ``steady``: in a steady step; ``id``: of the event.
     """
 
     groups: tuple[Group, ...]
@@ -117,17 +118,22 @@ class Calls:
         if not flag.any():
             return found
         # Calls nest a few levels deep: going up costs less than what doubles its reach.
-        asked: np.ndarray = np.flatnonzero(self.parent >= 0).astype(np.int32 if len(self) < 1 << 31 else np.int64)
-        above = self.parent[asked]
-        for _ in range(_LEVELS):
-            there = flag[above]
-            found[asked[there]] = True
-            above = self.parent[above]
-            goes_on = ~there & (above >= 0)
-            asked, above = asked[goes_on], above[goes_on]
-            if not len(asked):
-                return found
-        return found | self._far_above(flag)
+        for begin in range(0, len(self), _BLOCK):
+            above = self.parent[begin : begin + _BLOCK]
+            asked = np.flatnonzero(above >= 0)
+            above = above[asked]
+            asked += begin
+            for _ in range(_LEVELS):
+                there = flag[above]
+                found[asked[there]] = True
+                above = self.parent[above]
+                goes_on = ~there & (above >= 0)
+                asked, above = asked[goes_on], above[goes_on]
+                if not len(asked):
+                    break
+            else:
+                return found | self._far_above(flag)
+        return found
 
     def _far_above(self, flag: np.ndarray) -> np.ndarray:
         """The same, however deep. Doubles its reach, so that cycles end too."""
@@ -159,9 +165,11 @@ def compiled_launches(calls: Calls) -> np.ndarray:
     return graphs & ~calls.covered(graphs)
 
 
-def load_calls(trace: Trace, selection: Selection) -> Calls:
-    """The calls of a selection (see ``analysis/selection.py``)."""
-    reading = _Reading(selection, steps_between(selection))
+def load_calls(trace: Trace, selection: Selection, keep: Sequence[str] = ()) -> Calls:
+    """The calls of a selection (see ``analysis/selection.py``). ``keep``: what is asked for of start, step, steady
+    and id.
+    """
+    reading = _Reading(selection, steps_between(selection), frozenset(keep), Nesting(trace.rows))
     for table in read_parts(trace, _COLUMNS):
         reading.add(table)
     return reading.done()
@@ -173,6 +181,8 @@ class _Reading:
 
     selection: Selection
     between: tuple[int, int] | None
+    keep: frozenset[str]
+    nesting: Nesting
     known: dict[tuple[Any, ...], int] = field(default_factory=dict)
     parts: list[dict[str, np.ndarray]] = field(default_factory=list)
 
@@ -202,9 +212,10 @@ class _Reading:
         periods, of = texts["period"]
         numbers["steady"] = np.array([*(text == "steady" for text in of), False])[periods[rows]]
         numbers["group"] = group
-        numbers["duration"] = np.maximum(numbers["duration"], 0)
-        del numbers["lane"], numbers["line"]
-        self.parts.append(numbers)
+        duration = np.maximum(numbers["duration"], 0)
+        numbers["duration"] = duration if int(duration.max()) >= 1 << 32 else duration.astype(np.uint32)
+        self.nesting.add(numbers["id"], numbers["parent"])
+        self.parts.append({name: numbers[name] for name in ("group", "duration", *self.keep)})
 
     def _chosen(self, texts: dict[str, tuple[np.ndarray, list[str]]], numbers: dict[str, np.ndarray]) -> np.ndarray:
         """The rows that ``Selection.where`` and ``KINDS`` pick."""
@@ -233,7 +244,7 @@ class _Reading:
         """All of it. The most frequent groups stay, where there are too many."""
         def column(name: str, dtype: type = np.int64) -> np.ndarray:
             # Each part is let go as soon as it is copied.
-            return np.concatenate([np.zeros(0, dtype), *(part.pop(name) for part in self.parts)])
+            return np.concatenate([np.zeros(0, dtype), *(part.pop(name) for part in self.parts if name in part)])
 
         group = column("group", np.int32)
         events = np.bincount(group[group >= 0], minlength=len(self.known))
@@ -247,11 +258,18 @@ class _Reading:
         def of(values: np.ndarray) -> np.ndarray:
             return values if kept is None else values[kept]
 
-        ids, parents = of(column("id")), of(column("parent"))
-        left_out = 0 if kept is None else int((~kept).sum())
+        def asked(name: str, dtype: type = np.int64) -> np.ndarray:
+            return of(column(name, dtype)) if name in self.keep else np.zeros(0, dtype)
+
+        parent = self.nesting.done()
+        left_out = 0
+        if kept is not None:
+            left_out = int((~kept).sum())
+            moved = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)
+            parent = moved[parent[kept]]
         return Calls(
-            tuple(_group(texts[at]) for at in ranked.tolist()), of(group), positions(ids, parents),
-            of(column("duration")), of(column("start")), of(column("step")), of(column("steady", bool)), ids, left_out,
+            tuple(_group(texts[at]) for at in ranked.tolist()), of(group), parent, of(column("duration", np.uint32)),
+            asked("start"), asked("step"), asked("steady", bool), asked("id"), left_out,
         )  # fmt: skip
 
 
@@ -259,33 +277,6 @@ def _is(text: tuple[np.ndarray, list[str]], wanted: Sequence[str], otherwise: st
     """Rows whose text is one of ``wanted``; a missing one counts as ``otherwise``."""
     codes, texts = text
     found: np.ndarray = np.array([*(each in wanted for each in texts), otherwise in wanted])[codes]
-    return found
-
-
-def positions(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each wanted id is (the first of several); -1 where it is not or is negative. int32 or int64."""
-    if not len(ids):
-        return np.full(len(wanted), -1, np.int64)
-    low, high = int(ids.min()), int(ids.max())
-    if high - low < 4 * len(ids) + _FREE and len(ids) < 1 << 31:
-        return _by_table(ids, wanted, low, high)
-    order = np.argsort(ids, kind="stable")
-    at = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    found = order[at]
-    return np.where((wanted >= 0) & (ids[found] == wanted), found, -1)
-
-
-def _by_table(ids: np.ndarray, wanted: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Ids that are dense, as recordings have them: a position for each number."""
-    table = np.full(high - low + 1, -1, np.int32)
-    for begin in range((len(ids) - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
-        block = ids[begin : begin + _BLOCK][::-1]
-        table[block - low] = np.arange(begin + len(block) - 1, begin - 1, -1, dtype=np.int32)
-    found = np.empty(len(wanted), np.int32)
-    for begin in range(0, len(wanted), _BLOCK):
-        each = wanted[begin : begin + _BLOCK]
-        there = (each >= max(low, 0)) & (each <= high)
-        found[begin : begin + _BLOCK] = np.where(there, table[np.where(there, each - low, 0)], -1)
     return found
 
 

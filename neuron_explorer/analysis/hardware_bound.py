@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neuron_explorer.analysis.bottlenecks import Table, by_line
-from neuron_explorer.analysis.calls import Calls, Group, compiled_launches, load_calls, positions
+from neuron_explorer.analysis.calls import Calls, Group, compiled_launches, load_calls
 from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.marks import kinds_of
+from neuron_explorer.analysis.nesting import positions
 from neuron_explorer.analysis.op_cost import MATRIX, Cost
 from neuron_explorer.analysis.readiness import EAGER_LAUNCH_US
 from neuron_explorer.analysis.roofline import matrix_rate
@@ -148,11 +149,12 @@ def hardware_bound(
     if chip not in CHIPS:
         raise ValueError(f"the chip must be one of {', '.join(CHIPS)}, not {chip!r}")
     sel = selection or select(trace, period)
-    calls = load_calls(trace, sel)
+    seen_on_device = bool(kinds_of(trace) & {"device", "link"})
+    calls = load_calls(trace, sel, ("id",) if seen_on_device else ())
     costs = costs_of(calls)
     first = counting(calls, costs, trace.metadata)
     work = work_of(calls, sel, trace.metadata, counted=(costs, first))
-    device = _device_time(trace, sel, calls, first)
+    device = _device_time(trace, calls, first) if seen_on_device else None
     known = CHIPS[chip]
     cores = int(known.cores_per_device.value)
     lines: dict[tuple[str, int], _Sum] = {}
@@ -202,10 +204,8 @@ def _add(total: _Sum, more: _Sum) -> None:
         setattr(total, name, getattr(total, name) + getattr(more, name))
 
 
-def _device_time(trace: Trace, selection: Selection, calls: Calls, first: np.ndarray) -> np.ndarray | None:
+def _device_time(trace: Trace, calls: Calls, first: np.ndarray) -> np.ndarray | None:
     """ns on the device of each event that counts; None where no execution on a device was recorded."""
-    if not kinds_of(trace) & {"device", "link"}:
-        return None
     rows = trace.sql_arrow(
         "SELECT correlation, CAST(sum(duration) AS BIGINT) AS ns FROM events e WHERE kind IN ('device', 'link') "
         "AND duration >= 0 AND correlation >= 0 GROUP BY 1"

@@ -94,7 +94,7 @@ def readiness(trace: Trace, chip: str | None = None) -> Readiness:
         raise ValueError(f"chip must be one of {', '.join(CHIPS)}, not {chip!r}")
     facts = run_facts(trace)
     whole, steady = select(trace, "all"), select(trace, "auto")
-    calls = load_calls(trace, whole)
+    calls = load_calls(trace, whole, ("start", "step", "steady"))
     known = coverage_of(trace.metadata)
     here = on_device(calls, trace.metadata)
     found, speaking, native = operators(trace, calls)

@@ -127,6 +127,11 @@ class Trace:
         self._limits: Limits | None = None
         self._event_groups, self._table_groups = _split_groups(footer)
 
+    @property
+    def rows(self) -> int:
+        """Rows of the file, those of tables included."""
+        return int(self._footer.num_rows)
+
     def set_aside(self) -> Limits:
         """Which times are impossible: rows that hold such are in no view, table or part."""
         if self._limits is None:  # at worst worked out twice
