@@ -11,6 +11,7 @@ import numpy as np
 from . import schema, spool
 from .arrays import distinct
 from .attribution import ATTRIBUTIONS, PHASES, Origins
+from .collective_rows import CollectiveRows
 from .device_work import DeviceWork, device_work
 from .lookups import DATA_WAIT, DYNAMO, ENGINE, LAUNCH, Lookups
 from .memory_rows import block_numbers
@@ -29,7 +30,7 @@ _KIND_OF_RECORD: Final = np.array(
     [_CODE[k] for k in ("warning", "op", "autograd", "range", "step", "gc", "data_wait", "sync", "launch",
                         "counter", "warning", "range", "range", "range", "memory")]
 )  # fmt: skip
-_TIMED: Final = np.array([k in ("op", "autograd", "launch", "copy", "sync", "fallback") for k in KINDS])
+_TIMED: Final = np.array([k in ("op", "autograd", "launch", "copy", "sync", "collective", "fallback") for k in KINDS])
 
 
 @dataclass
@@ -152,6 +153,9 @@ def _plain(
     work = device_work(rows, threads, lookups, picked, record_kind, _CODE)
     kind[work.row] = work.kind
     name, signature = take(rows.name), take(rows.signature)
+    of_groups = recording.collectives.find(rows, picked) if recording.collectives is not None else CollectiveRows()
+    met = np.array(of_groups.row, np.int64)
+    kind[met] = [_CODE[k] for k in of_groups.kind]
     if len(work.named):
         name, signature = name.copy(), signature.copy()
         name[work.named] = rows.name[work.after]
@@ -167,29 +171,44 @@ def _plain(
     if counters.any():
         tally.counter_processes.update(distinct(process[counters]).tolist())
         lane = np.where(counters, recording.counter_lanes[process], lane)
-    depth = np.where(counters, 0, np.minimum(take(rows.depth), 32767)).astype(np.int16)
+    texts = lookups.name[name]
+    parent = np.where(take(rows.parent) >= 0, base + take(rows.parent_index), -1)
+    thread_number = np.array([t.scan.file.sequence for t in threads], np.int32)[thread]
+    flights = np.zeros(len(picked), bool)
+    if len(met):
+        correlation = correlation.copy()
+        correlation[met] = of_groups.correlation
+        renamed = np.array(of_groups.name, texts.dtype)
+        texts[met[renamed >= 0]] = renamed[renamed >= 0]
+        moved = np.array(of_groups.lane, np.int32)
+        lane = lane.copy()
+        lane[met[moved >= 0]] = moved[moved >= 0]
+        flights[met[moved >= 0]] = True
+        parent[flights] = thread_number[flights] = -1
+    depth = np.where(counters | flights, 0, np.minimum(take(rows.depth), 32767)).astype(np.int16)
     step, period = steps_at(recording, process, take(rows.start))
     frame = take(origins.line_frame)
     frames = lookups.frames
     line = frames.line[frame]
     attribution = take(origins.attribution)
     _count_attribution(tally, kind, own, attribution, frame)
-    parent = take(rows.parent_index)
     stack, seq = take(origins.stack), take(rows.seq)
     numbered = (record_kind == spool.AUTOGRAD) | ((record_kind == spool.OP) & (take(rows.aux) > 0))
-    details, detail_texts = _details(recording, rows, picked, kind, name, signature, work)
+    if len(met):
+        numbered[met] = False
+    details, detail_texts = _details(recording, rows, picked, kind, name, signature, work, of_groups)
     values: dict[str, tuple[np.ndarray, Any]] = {
         "kind": (kind, KINDS),
-        "name": (lookups.name[name], lookups.names),
+        "name": (texts, lookups.names),
         "duration": (duration, None),
         "self": (own, None),
         "id": (base + take(rows.index), None),
-        "parent": (np.where(take(rows.parent) >= 0, base + parent, -1), None),
+        "parent": (parent, None),
         "depth": (depth, None),
         "lane": (lane, None),
         "rank": (np.full(len(picked), recording.rank, np.int32), None),
         "process": (recording.pids[process], None),
-        "thread": (np.array([t.scan.file.sequence for t in threads], np.int32)[thread], None),
+        "thread": (thread_number, None),
         "stack": (np.where(stack > 0, stack, -1), None),
         "file": (frames.file[frame], lookups.files),
         "line": (line, None),
@@ -288,7 +307,7 @@ def _name_steps(columns: dict[str, Any], order: np.ndarray | None, head: StepRow
 
 def _details(
     recording: Recording, rows: Rows, picked: np.ndarray, kind: np.ndarray, name: np.ndarray, signature: np.ndarray,
-    work: DeviceWork,
+    work: DeviceWork, of_groups: CollectiveRows,
 ) -> tuple[np.ndarray, list[str]]:  # fmt: skip
     codes = np.full(len(picked), -1, np.int32)
     table: dict[str, int] = {}
@@ -299,6 +318,8 @@ def _details(
     for row, document in zip(work.row.tolist(), work.detail, strict=True):
         if document:
             codes[row] = table.setdefault(document, len(table))
+    for row, document in zip(of_groups.row, of_groups.detail, strict=True):
+        codes[row] = table.setdefault(document, len(table))
     texts = list(table)
 
     def add(row: int, document: str) -> None:

@@ -21,13 +21,14 @@ from . import compile_spool, device_spool
 from .attribution import attribute
 from .autograd import ForwardIndex
 from .calls import Calls, module_calls
+from .collective_rows import Collectives
 from .columns import Tally, event_columns, frame_columns, step_rows
 from .compiles import Compiles
 from .custom_operators import KernelTable, add_kernel_sources
 from .device_rows import DeviceRows, device_rows, merged
 from .document import trace_metadata
 from .graph_lines import GraphLines
-from .lookups import Lookups, merge
+from .lookups import COLLECTIVE, COLLECTIVE_WAIT, FLIGHT, Lookups, merge
 from .paths import PathRules
 from .rows import Thread, load
 from .scan import Plausible, plausible, scan_thread, windows
@@ -76,6 +77,7 @@ class Recording:
     device: DeviceRows | None = None
     compiles: CompileRows | None = None
     kernels: KernelTable | None = None
+    collectives: Collectives | None = None
 
     @property
     def with_tensors(self) -> bool:
@@ -134,6 +136,7 @@ def convert(
         recording.kernels = KernelTable(session, recording.lookups, rules, texts)
         recording.device = _device(recording, device_spool.read(spool_dir))
         recording.compiles = _compiles(recording, compiles, rules)
+        recording.collectives = _collectives(recording)
         with TraceWriter(output) as writer:
             tally = _write(writer, recording, texts, progress)
             document = trace_metadata(recording, tally, recovered=recovered, sources=texts, refused=refused)
@@ -232,6 +235,15 @@ def _compiles(recording: Recording, found: Sequence[Compiles], rules: PathRules)
     return compile_rows(
         recording, found, rules, first_id=first_id, first_lane=first_lane, with_source=with_source
     )
+
+
+def _collectives(recording: Recording) -> Collectives | None:
+    if not (recording.lookups.traits & (COLLECTIVE | COLLECTIVE_WAIT | FLIGHT)).any():
+        return None
+    device, compiles = recording.device, recording.compiles
+    taken = len(recording.threads) + 2 * len(recording.processes)
+    taken += (len(device.lanes) if device else 0) + (len(compiles.lanes) if compiles else 0)
+    return Collectives(recording, taken)
 
 
 def _write(

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from . import spool
+from .item_bytes import ITEM_BYTES
 from .lookups import (
     ARTIFACT,
     COPY,
@@ -30,11 +31,6 @@ from .lookups import (
 )
 from .rows import Rows, Thread
 
-ITEM_BYTES: Final = {
-    "bool": 1, "uint8": 1, "int8": 1, "float8_e5m2": 1, "float8_e4m3fn": 1, "int16": 2, "uint16": 2,
-    "float16": 2, "bfloat16": 2, "int32": 4, "uint32": 4, "float32": 4, "complex32": 4, "int64": 8,
-    "uint64": 8, "float64": 8, "complex64": 8, "complex128": 16,
-}  # fmt: skip
 _ALWAYS: Final = DEVICE_COPY | FALLBACK | COPY_TO_HOST | COPY_TO_DEVICE | ARTIFACT
 _MAX_LOOK: Final = 16
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .attribution import ATTRIBUTIONS
 from .columns import KINDS, Tally
+from .distributed_facts import distributed_facts
 from .metadata import capability, default_metadata, thread_lane
 from .registrations import ENTRY
 from .session_fields import integer, setting
@@ -60,6 +61,7 @@ def trace_metadata(
     document["attribution"] = _attribution(tally)
     if recording.kernels is not None:
         document[ENTRY] = recording.kernels.device_types()
+    document["distributed"] = distributed_facts(session.get("distributed"))
     document["recovered"] = recovered
     document["finished"] = bool(processes) and all(p.finished for p in processes if p.role == "main")
     document["sources"] = {"embedded": len(sources), "refused": dict(list(refused.items())[:200])}
@@ -70,7 +72,7 @@ def trace_metadata(
         "paths": str(settings.get("paths", "relative")),
         "arguments": any(len(p.tables.signatures) > 1 for p in processes),
         "compilations": recording.compiles is not None and len(recording.compiles) > 0,
-        "host": False,
+        "host": bool(document["distributed"].get("host")),
         "script_arguments": False,
     }
     return document
@@ -135,6 +137,8 @@ def _lanes(recording: Recording, tally: Tally) -> list[dict[str, Any]]:
             _lane(recording, device.lane, device.process, "device", name)
             | {"device": device.device, "stream": device.stream}
         )
+    for flights in recording.collectives.lanes if recording.collectives is not None else []:
+        lanes.append(_lane(recording, flights.lane, flights.process, "collective", flights.name))
     return _with_compile_lanes(lanes, recording)
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from .collective_facts import WAIT_PREFIX, is_wait, operation_of
 from .frames import Frames, code_facts, frames_of
 from .graph_lines import GraphLines
 from .modules import module_paths
@@ -33,6 +34,9 @@ COPY_TO_HOST: Final = 2048
 COPY_TO_DEVICE: Final = 4096
 ARTIFACT: Final = 8192
 COPY: Final = 16384
+COLLECTIVE: Final = 1 << 15
+COLLECTIVE_WAIT: Final = 1 << 16
+FLIGHT: Final = 1 << 17
 
 NAMES_DEVICE: Final = re.compile(r'"((?:cpu|cuda|hpu|mps|mtia|neuron|npu|privateuseone|xla|xpu)(?::\d+)?)"')
 _LAUNCH_PREFIX: Final = "Torch-Compiled Region: "
@@ -100,7 +104,7 @@ def merge(processes: list[ProcessSpool], rules: PathRules, graph_lines: GraphLin
     return Lookups(
         names=names,
         name=names.codes(all_names),
-        traits=np.fromiter((_traits(n) for n in all_names), np.uint16),
+        traits=np.fromiter((_traits(n) for n in all_names), np.uint32),
         compile_ids=compile_ids,
         compile_id=compile_ids.codes(_compile_id(n) for n in all_names),
         signature_texts=texts,
@@ -170,6 +174,10 @@ def _traits(name: str) -> int:
         return DEVICE_COPY if base in ("aten::_copy_from", "aten::_copy_from_and_resize") else 0
     if name in _NEURON:
         return _NEURON[name]
+    if name.startswith(WAIT_PREFIX) or is_wait(name):
+        return COLLECTIVE_WAIT
+    if operation_of(name):
+        return FLIGHT if name.startswith("gloo:") else COLLECTIVE
     if name.startswith("Optimizer.step#"):
         return OPTIMIZER_STEP
     if name.startswith(_LAUNCH_PREFIX):

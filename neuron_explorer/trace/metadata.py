@@ -55,6 +55,7 @@ def default_metadata(overrides: Mapping[str, Any] | None = None) -> dict[str, An
                   "note": "not enough steps"},
         "attribution": {"op_time_ns": 0, "op_time_with_line_ns": 0, "by_attribution": {}},
         "custom_operators": {},
+        "distributed": {},
         "recovered": False,
         "finished": True,
         "settings": {},

@@ -206,7 +206,8 @@ class Profile:
             small.step()
             now = backend.now()
             backend.add(STEP, "step", now, now, seq=self._step)
-            if small.find_device():
+            found = small.find_groups()
+            if small.find_device() or found:
                 self._refresh_session()  # a killed program's trace, too, says what it ran on
         self._step += 1
         self._follow_schedule()
@@ -272,6 +273,7 @@ class Profile:
         self._small.start()
         self._session[ENTRY] = self._small.custom_operators()
         self._session["capabilities"] = self._small.capabilities()
+        self._session["distributed"] = self._small.distributed()
         self._write_session()
         atexit.register(self._at_exit)
         self._apply_pause()
@@ -323,6 +325,8 @@ class Profile:
         with contextlib.suppress(Exception):  # asks functions of the program's where they are written
             self._session[ENTRY] = small.custom_operators()
         small.stop(keep_in)
+        with contextlib.suppress(Exception):
+            self._session["distributed"] = small.distributed()
         if small.device_reason and "capabilities" in self._session:
             self._session["capabilities"]["device_time"] = {"observed": False, "reason": small.device_reason}
 
@@ -458,6 +462,8 @@ class Profile:
         self._session["rank"], self._session["world_size"] = environment.rank_and_world_size()
         if self._small is not None:
             self._session[ENTRY] = self._small.custom_operators()
+            self._session["capabilities"] = self._small.capabilities()
+            self._session["distributed"] = self._small.distributed()
         self._session[graph_lines.ENTRY] = graph_lines.document()
         self._write_session()
 

@@ -182,6 +182,67 @@ static void finish(Context* c) {
   if (at > 0) t->open[at - 1].children += duration;
 }
 
+// The number of a collective in its group, -1 when the group is not known.
+static int64_t number_in_group(Session* s, ThreadState* t, const at::RecordFunction& fn) {
+  int64_t number = -1;
+#ifdef NX_DISTRIBUTED
+  t->in_python = true;  // a group may be written in Python
+  try {
+    c10::intrusive_ptr<c10d::ProcessGroup> resolved;
+    c10d::ProcessGroup* group = nullptr;
+    c10::ArrayRef<const c10::IValue> inputs = fn.inputs();
+    size_t at = 0;
+    for (; at < inputs.size() && group == nullptr; ++at) group = group_in(inputs[at]);
+    if (group == nullptr && &c10d::resolve_process_group != nullptr && fn.name()[0] == '_' && !inputs.empty()) {
+      std::string called;  // the last text is the group's name
+      for (const c10::IValue& v : inputs)
+        if (v.isString()) called = std::string(v.toStringView());
+      resolved = c10d::resolve_process_group(called);
+      group = resolved.get();
+    }
+    if (group != nullptr) {
+      bool sends = ::strstr(fn.name(), "::send") != nullptr;
+      std::string pair;
+      if (sends || ::strstr(fn.name(), "::recv") != nullptr)
+        pair = (sends ? "\nsend " : "\nrecv ") + (at < inputs.size() && inputs[at].isInt() ? std::to_string(inputs[at].toInt()) : "");
+      number = s->groups.next(group, group->getGroupName(), pair);
+    }
+  } catch (...) {
+  }
+  t->in_python = false;
+#endif
+  return number;
+}
+
+// What identifies a collective, a wait or a flight goes into `seq` of its record.
+static void describe_collective(Session* s, ThreadState* t, Context* c, const at::RecordFunction& fn, uint8_t scope) {
+  CollectiveName what = collective_name(fn.name(), scope);
+  int64_t value = -1;
+  if (what == CollectiveName::kCollective) {
+    int64_t outer = -1;
+    for (size_t i = t->open.size() - 1; i-- > 0 && outer < 0;)
+      if (t->open[i].collective) outer = t->open[i].index;
+    if (outer < 0) {
+      outer = c->index;
+      t->open.back().collective = true;
+      value = number_in_group(s, t, fn);
+    }
+    t->collective = static_cast<int64_t>(t->number) << 32 | outer;
+    for (const c10::IValue& v : fn.inputs())
+      each_data(v, [&](const void* data) { s->in_flight.put(data, t->collective); });
+  } else {
+    for (const c10::IValue& v : fn.inputs())
+      each_data(v, [&](const void* data) {
+        if (value < 0) value = s->in_flight.find(data, what == CollectiveName::kWait);
+      });
+  }
+  c->sequence = ~0ull;  // not of autograd
+  uint64_t offset = sizeof(FileHeader) + static_cast<uint64_t>(c->index) * sizeof(Record);
+  auto* record = static_cast<Record*>(t->events.at(offset));
+  if (record != nullptr) record->seq = value;
+  else t->events.write_at(offset + offsetof(Record, seq), &value, sizeof value);
+}
+
 static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   Session* s = g_session.load(std::memory_order_acquire);
   if (__builtin_expect(s == nullptr, 0)) {
@@ -222,6 +283,11 @@ static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& f
   }
   uint32_t name = find_name(s, t, fn.name(), scope == 0 ? &fn : nullptr, scope);
   if (name == 0 || (name & kSkipBit) != 0) return nullptr;
+  if (__builtin_expect((name & kCollectiveBit) != 0, 0)) {
+    Context* c = begin(s, t, kind, name & ~kCollectiveBit, &fn);
+    if (c != nullptr) describe_collective(s, t, c, fn, scope);
+    return std::unique_ptr<at::ObserverContext>(c);
+  }
   if (scope == 3 && s->options.optimizers != nullptr && ::strncmp(fn.name(), kOptimizerStep, sizeof kOptimizerStep - 1) == 0)
     see_optimizer(s, t);
   return std::unique_ptr<at::ObserverContext>(begin(s, t, kind, name, &fn));

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 
+#include "collectives.h"
 #include "signature.h"
 #include "state.h"
 
@@ -38,8 +39,9 @@ static uint32_t find_name(Session* s, ThreadState* t, const char* name, const at
         if (s->tables.error()) fail(s, s->tables.error());
         return 0;
       }
-      // The skip mark travels in the cached id's top bit.
+      // What the name means travels in the cached id's top bits.
       if (s->tables.names[id - 1].skip) id |= kSkipBit;
+      if (collective_name(name, scope) != CollectiveName::kNone) id |= kCollectiveBit;
     }
     t->names.insert(key, id);
   }

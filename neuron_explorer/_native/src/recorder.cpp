@@ -88,6 +88,7 @@ static PyObject* py_pause(PyObject*, PyObject*) {
 static PyObject* py_resume(PyObject*, PyObject*) {
   std::lock_guard<std::mutex> lock(g_control);
   if (g_session.load() != nullptr && g_paused) {
+    g_session.load()->groups.rebase();
     add_callback();
     resume_memory();
     g_paused = false;
@@ -275,6 +276,13 @@ static PyObject* py_hear(PyObject*, PyObject*) {
   return Py_BuildValue("{s:O,s:i}", "cpu", g_wrapped_cpu ? Py_True : Py_False, "libraries", changed);
 }
 
+// The last collective that began on this thread, thread << 32 | record; -1 when none.
+static PyObject* py_collective(PyObject*, PyObject*) {
+  ThreadState* t = t_state;
+  Session* s = g_session.load();
+  return PyLong_FromLongLong(t == nullptr || s == nullptr || t->generation != s->generation ? -1 : t->collective);
+}
+
 static PyObject* py_now(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(now_ns()); }
 
 // A bare observer that only takes the two times, for the benchmark's comparison.
@@ -313,6 +321,7 @@ static PyMethodDef methods[] = {
     {"modules", py_modules, METH_NOARGS, nullptr},
     {"note", py_note, METH_VARARGS, nullptr},
     {"hear", py_hear, METH_NOARGS, nullptr},
+    {"collective", py_collective, METH_NOARGS, nullptr},
     {"now", py_now, METH_NOARGS, nullptr},
     {"bare_start", py_bare_start, METH_NOARGS, nullptr},
     {"bare_stop", py_bare_stop, METH_NOARGS, nullptr},

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "clock.h"
+#include "collectives.h"
 #include "frames.h"
 #include "hashing.h"
 #include "spool.h"
@@ -55,6 +56,7 @@ struct Open {
   uintptr_t instruction;
   uint64_t start;
   uint8_t kind;
+  bool collective = false;  // a collective, outermost
 };
 
 // A direct-mapped slot of the names found by address; the text guards against reuse.
@@ -96,6 +98,7 @@ struct ThreadState {
   PyThreadState* python = nullptr;  // of the main thread, where it cannot change
   std::atomic<bool> inside{false};  // a callback of this thread is running
   bool in_python = false;           // it runs Python code of ours
+  int64_t collective = -1;          // the last collective that began: thread << 32 | record
   std::mutex late_mutex;
   std::vector<uint32_t> late;       // ended on another thread, still in `open`
   std::atomic<uint32_t> late_count{0};
@@ -281,6 +284,8 @@ struct Session {
   std::atomic<uint64_t> dropped{0};
   std::atomic<uint64_t> late_ends{0};
   std::atomic<uint64_t> cut_stacks{0};
+  GroupCounters groups;
+  InFlight in_flight;
   std::atomic<int> failed{0};
   std::atomic<bool> failure_printed{false};
 };

@@ -52,6 +52,9 @@ inline uint64_t hash_tensor(uint64_t h, const c10::TensorImpl* t) {
   return h;
 }
 
+inline uint64_t hash_group(const c10::IValue& v);     // collectives.h
+inline std::string group_text(const c10::IValue& v);  // collectives.h
+
 // `floats` is off once an operator has shown many different floating point arguments: a
 // learning rate that changes each step must not make a new signature each step.
 inline uint64_t hash_value(uint64_t h, const c10::IValue& v, bool floats) {
@@ -80,7 +83,8 @@ inline uint64_t hash_value(uint64_t h, const c10::IValue& v, bool floats) {
     c10::Device d = v.toDevice();
     return step(step(h, 0x4407), (static_cast<uint64_t>(d.type()) << 16) ^ static_cast<uint16_t>(d.index()));
   }
-  return step(h, 0x4408);
+  uint64_t group = v.isObject() ? hash_group(v) : 0;
+  return group != 0 ? step(step(h, 0x4409), group) : step(h, 0x4408);
 }
 
 struct SignatureText {
@@ -226,7 +230,8 @@ struct SignatureWriter {
     } else if (v.isNone()) {
       out += "null";
     } else {
-      append_string(out, v.tagKind());
+      std::string group = v.isObject() ? group_text(v) : std::string();
+      append_string(out, group.empty() ? v.tagKind() : group);
     }
   }
 

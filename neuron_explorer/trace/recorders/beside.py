@@ -8,11 +8,13 @@ from typing import Any
 
 from neuron_explorer.trace.recorders.backend import Backend
 from neuron_explorer.trace.recorders.capabilities import capabilities
+from neuron_explorer.trace.recorders.collective_waits import CollectiveWaits
 from neuron_explorer.trace.recorders.compiler import compiler_of
 from neuron_explorer.trace.recorders.context_switches import ContextSwitches, unavailable
 from neuron_explorer.trace.recorders.custom_operators import CustomOperators
 from neuron_explorer.trace.recorders.device_events import DeviceEvents
 from neuron_explorer.trace.recorders.gc import GarbageCollections
+from neuron_explorer.trace.recorders.process_groups import ProcessGroups
 from neuron_explorer.trace.recorders.sync import Synchronisations
 from neuron_explorer.trace.settings import Settings
 
@@ -29,10 +31,12 @@ class SmallRecorders:
         self._device = DeviceEvents()
         self._sync = Synchronisations(backend)
         self._custom = CustomOperators()
+        self._groups = ProcessGroups()
+        self._waits = CollectiveWaits(backend)
         self._held = getattr(backend, "held", None)
         self._compiler = compiler_of(settings, session, spool, backend)
         self._switches = None if unavailable() else ContextSwitches(backend)
-        self._others: list[Any] = [GarbageCollections(backend), self._sync, self._custom]
+        self._others: list[Any] = [GarbageCollections(backend), self._sync, self._custom, self._waits, self._groups]
         if self._compiler is not None:
             self._others.append(self._compiler)
 
@@ -50,6 +54,15 @@ class SmallRecorders:
             self._held.step()
         if self._switches is not None:
             self._switches.sample()
+
+    def find_groups(self) -> bool:
+        """Whether there are other process groups than at the last look; they are observed from here on."""
+        self._waits.start()
+        return self._groups.find()
+
+    def distributed(self) -> dict[str, Any]:
+        """The process groups so far, and this process's place in the launch."""
+        return self._groups.document()
 
     def find_device(self) -> bool:
         """Whether an accelerator came into use since the start, and is observed from here on."""
@@ -93,6 +106,7 @@ class SmallRecorders:
 
     def capabilities(self) -> dict[str, dict[str, Any]]:
         """What this recording could observe, as far as is known by now."""
+        self.find_groups()
         return capabilities(
             recorder=self._recorder,
             stacks=self._settings.stacks,
@@ -103,6 +117,8 @@ class SmallRecorders:
             switches=self._switches is not None,
             device_time=self._device.reason,
             compiler=self._compiler,
+            distributed=self._groups.known,
+            waits_started=self._waits.started,
         )
 
     def _memory(self) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from neuron_explorer.trace.recorders.compiler import Compilations
 
-from neuron_explorer.trace.recorders import context_switches, data_wait, device_events, sync, torch_private
+from neuron_explorer.trace.recorders import collective_waits, context_switches, data_wait, device_events, sync, torch_private
 from neuron_explorer.trace.recorders.compiler_capabilities import compiler_capabilities
 
 __all__ = ["capabilities"]
@@ -35,6 +35,8 @@ def capabilities(
     switches: bool,
     device_time: str = "not started",
     compiler: Compilations | None = None,
+    distributed: bool = False,
+    waits_started: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """name → {"observed": bool, "reason": str}; a reason beside True is a limit, not a refusal.
 
@@ -61,7 +63,7 @@ def capabilities(
         "device_time": _no(device_time) if device_time else _yes(device_events.LIMITS),
         "memory": _no("recorded with memory=False (the default)") if memory is None else _yes(memory),
         **compiler_capabilities(compiler),
-        "collectives": _no("collectives are recorded as operators, not matched between processes"),
+        "collectives": _collectives(shapes, twin, distributed, waits_started),
         "fallback": _no("operators that fell back to the CPU are not told from others"),
     }
     if accelerator is None:
@@ -105,6 +107,17 @@ def _yes(limit: str = "") -> dict[str, Any]:
 
 def _no(reason: str) -> dict[str, Any]:
     return {"observed": False, "reason": reason}
+
+
+def _collectives(shapes: bool, twin: bool, distributed: bool, waits_started: bool) -> dict[str, Any]:
+    if not distributed:
+        return _no("the program made no process group")
+    if not shapes:
+        return _no("recorded with shapes=False: operators do not say which process group they are called on")
+    limits = [collective_waits.LIMITS if waits_started else "waits were not seen: torch.distributed came into use late"]
+    if twin:
+        limits.append("the Python recorder does not see when a collective is under way, only its submission")
+    return _yes("; ".join(limits))
 
 
 def _modules(stacks: bool, lost: dict[str, str]) -> dict[str, Any]:

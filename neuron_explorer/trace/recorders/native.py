@@ -31,6 +31,7 @@ class NativeBackend:
         self.now = module.now
         self.stats = module.stats
         self.compiling = module.compiling  # of the calling thread: what runs is the compiler's, counted only
+        self.collective = module.collective  # the last one that began on the calling thread
         self.pause = module.pause
         self.resume = module.resume
         self.held: HeldMemory | None = None  # what memory holds, where that is recorded
