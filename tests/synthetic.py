@@ -189,6 +189,7 @@ class MemoryTrace:
 
         self.metadata = json.loads(json.dumps(meta))
         self.path = Path(name)
+        self.rows = len(rows)
         self._connection = duckdb.connect(config={"threads": 1})
         self._connection.register("given", arrow_table(rows))
         self._connection.execute("CREATE TABLE all_rows AS SELECT * FROM given")
