@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <new>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "distinct.h"
 #include "nest.h"
 #include "stream.h"
@@ -280,7 +284,18 @@ PyObject* distinct_keys(PyObject*, PyObject* args) {
   return result;
 }
 
+// trim(): hand free memory back to the system, where the allocator can
+PyObject* trim(PyObject*, PyObject*) {
+#ifdef __GLIBC__
+  Py_BEGIN_ALLOW_THREADS;
+  malloc_trim(0);
+  Py_END_ALLOW_THREADS;
+#endif
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
+    {"trim", trim, METH_NOARGS, nullptr},
     {"distinct", distinct_keys, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

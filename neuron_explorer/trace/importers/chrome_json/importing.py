@@ -23,6 +23,7 @@ from .kinds import CODE, KINDS, Dialect, Kinds
 from .layout import Made, make_layout
 from .nested import Nested, nest
 from .own import Own
+from .reader import give_back
 from .rows import RowMaker
 from .store import Store
 from .texts import Texts
@@ -93,6 +94,9 @@ def _write(
             if columns is not None:
                 writer.write_rows(columns)
                 pa.default_memory_pool().release_unused()
+            del columns, window
+            if nested.on_disk:
+                give_back()
         tally = maker.tally
         if made.steps.made:
             tally.events += len(made.steps.number)

@@ -68,6 +68,7 @@ class Nested:
             # Children that overlap may last longer than what encloses them.
             window.own[(window.own < 0) & (window.records["duration"] >= 0)] = 0
             yield window
+            del window  # or there were two of them while the next is read
 
     def _from_disk(self) -> Iterator[Window]:
         assert self.store is not None
@@ -75,9 +76,11 @@ class Nested:
         with (self.store.work_folder() / "rows").open("rb") as file:
             while head := file.read(8):
                 rows = np.frombuffer(file.read(int.from_bytes(head, "little") * ROW.itemsize), ROW)
-                yield Window(first, rows["record"].copy(), rows["parent"].copy(), rows["self"].copy(),
+                # Records as they were read: only self times are written to.
+                yield Window(first, rows["record"], rows["parent"].copy(), rows["self"].copy(),
                              rows["node"].copy(), rows["depth"].copy())  # fmt: skip
                 first += len(rows)
+                del rows
 
 
 def nest(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-__all__ = ["Nest", "Reader", "native", "open_nest", "open_reader"]
+__all__ = ["Nest", "Reader", "give_back", "native", "open_nest", "open_reader"]
 
 MAX_TEXT_BYTES = 512 << 20
 """Of all distinct texts together; texts beyond are left out and counted."""
@@ -54,6 +54,13 @@ def native() -> tuple[Any, str]:
         return load_chrome(), ""
     except NativeUnavailable as error:
         return None, str(error)
+
+
+def give_back() -> None:
+    """Hand memory that is free, but in pieces, back to the system; otherwise it grows with the length of a trace."""
+    module, _ = native()
+    if module is not None:
+        module.trim()
 
 
 def open_reader(keys: Mapping[str, tuple[bool, int]]) -> tuple[Reader, str]:
