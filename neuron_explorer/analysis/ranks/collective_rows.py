@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,7 +24,6 @@ from neuron_explorer.analysis.ranks.facts import (
     Columns,
 )
 from neuron_explorer.analysis.ranks.operations import operation_code
-from neuron_explorer.analysis.ranks.packing import text_codes
 from neuron_explorer.analysis.ranks.process_groups import Groups
 from neuron_explorer.analysis.ranks.reading import Rows
 
@@ -52,117 +52,164 @@ def collectives(
 ) -> Collectives:
     """Match them. ``threads``: lanes of threads; ``streams``: those of a device; ``work``: when the device computed."""
     rows = {name: calls.column(name) for name in calls.numbers}
-    number = len(rows["id"])
-    lanes = rows["lane"].tolist()
-    ids, parents = rows["id"].tolist(), rows["parent"].tolist()
-    root: dict[int, int] = {}  # of each collective's id on a thread: the position of the outermost around it
-    outer: list[int] = []
-    inner_names: dict[int, str] = {}
-    for at in range(number):
-        if lanes[at] not in threads:
-            continue
-        around = root.get(parents[at])
-        if around is None:
-            around = at
-            outer.append(at)
-        else:
-            inner_names.setdefault(around, calls.texts["name"][at] or "")
-        root[ids[at]] = around
-    flights = _flights(rows, lanes, threads, streams, root)
-    waited = _waits(waits, root)
-    columns: dict[str, list[int]] = {name: [] for name in COLLECTIVE_COLUMNS}
-    places: dict[tuple[str, int, str], int] = {}
-    counted: dict[tuple[int, ...], int] = {}
-    seen = calls.texts
-    dtypes, modules, owners = [], [], []
-    for at in outer:
-        detail = detail_of(seen["detail"][at])
-        name = inner_names.get(at) or seen["name"][at] or ""
-        operation = operation_code(detail.get("operation"), name)
-        group, step = groups.number(detail), int(rows["step"][at])
-        peer = _whole(detail, "peer") if OPERATIONS[operation] in PEER_TO_PEER else -1
-        sequence = _whole(detail, "sequence")
-        numbered = int(sequence >= 0)
-        if not numbered:
-            key = (group, operation, peer, step)
-            sequence = counted.get(key, 0)
-            counted[key] = sequence + 1
-        submit, duration = int(rows["start"][at]), int(rows["duration"][at])
-        returned = submit + duration if duration >= 0 else -1
-        begin, end, end_from, hung, wait_start, wait_ns = _ended(submit, returned, flights.get(at), waited.get(at))
-        file, line, function = seen["file"][at], int(rows["line"][at]), seen["function"][at]
-        place = (plain(file, 400), line, plain(function or "", 200)) if file else ("", -1, "")
-        for column, value in zip(
-            COLLECTIVE_COLUMNS,
-            (group, operation, sequence, numbered, peer, _bytes(detail), -1, step,
-             places.setdefault(place, len(places)), -1, -1, int(detail.get("asynchronous") is True), submit, returned,
-             begin, end, end_from, wait_start, wait_ns, -1, int(hung)),
-            strict=True,
-        ):  # fmt: skip
-            columns[column].append(value)
-        dtypes.append(_text(detail.get("dtype")))
-        modules.append(_text(seen["module"][at]))
-        owners.append(_text(detail.get("for_module")))
-    table = {name: np.array(values, np.int64) for name, values in columns.items()}
-    on_stream = np.array([flights.get(at, (0, 0, False))[2] for at in outer], bool)
-    table["exposed"] = _exposed(table, on_stream, work)
+    on_thread, on_stream = (np.isin(rows["lane"], np.array(sorted(lanes), np.int64)) for lanes in (threads, streams))
+    root = _roots(rows, on_thread)
+    outer = np.flatnonzero(root == np.arange(len(root)))
+    at_outer = np.full(len(root) + 1, -1, np.int64)
+    at_outer[outer] = np.arange(len(outer))
+    ids = _Lookup(rows["id"], at_outer[np.where(root >= 0, root, -1)])
+    said, places = _said(calls, rows, outer, root, groups, texts)
+    start, duration = rows["start"][outer], rows["duration"][outer]
+    table = {name: np.full(len(outer), -1, np.int64) for name in COLLECTIVE_COLUMNS} | said
+    table["step"] = rows["step"][outer]
+    table["submit"], table["returned"] = start, np.where(duration >= 0, iv.stops(start, duration), -1)
+    flights = ~on_thread
+    flight = _first_and_last(ids.of(rows["correlation"][flights]), rows["start"][flights], rows["duration"][flights],
+                             len(outer))  # fmt: skip
+    of_stream = np.zeros(len(outer) + 1, bool)
+    of_stream[ids.of(rows["correlation"][on_stream & flights])] = True
+    of_stream = of_stream[:-1]
+    wait = _first_and_last(ids.of(waits.column("correlation")), waits.column("start"), waits.column("duration"),
+                           len(outer))  # fmt: skip
+    table |= _ended(table["submit"], table["returned"], flight, wait, of_stream)
+    table["exposed"] = _exposed(table, of_stream, work)
+    _number(table)
     stride, kept = _sample(table)
-    small = {name: values[kept] for name, values in table.items()}
-    for name, values in (("dtype", dtypes), ("module", modules), ("for_module", owners)):
-        small[name] = text_codes(texts, [values[i] for i in kept.tolist()])
     on_host = _on_host(table, waits)
-    return Collectives(small, tuple(places), on_host, stride, table, len(outer))
+    small = {name: values[kept] for name, values in table.items()}
+    return Collectives(small, places, on_host, stride, table, len(outer))
 
 
-def _flights(
-    rows: Mapping[str, np.ndarray], lanes: list[int], threads: frozenset[int], streams: frozenset[int],
-    root: Mapping[int, int],
-) -> dict[int, tuple[int, int, bool]]:
-    """Begin and end (-1: never) of each collective by its position, and whether it ran on a stream. Several flights
-    of one call are one.
-    """
-    found: dict[int, tuple[int, int, bool]] = {}
-    begins, durations, of = (rows[n].tolist() for n in ("start", "duration", "correlation"))
-    for at, lane in enumerate(lanes):
-        if lane in threads or (call := root.get(of[at])) is None:
-            continue
-        end = begins[at] + durations[at] if durations[at] >= 0 else -1
-        known = found.get(call)
-        if known is None:
-            found[call] = (begins[at], end, lane in streams)
-        else:
-            end = -1 if -1 in (end, known[1]) else max(end, known[1])
-            found[call] = (min(known[0], begins[at]), end, known[2] or lane in streams)
-    return found
+class _Lookup:
+    """Finds what stands for an id; -1 for one that is not there."""
+
+    def __init__(self, ids: np.ndarray, values: np.ndarray) -> None:
+        order = np.argsort(ids, kind="stable")
+        self._ids, self._values = ids[order], values[order]
+
+    def of(self, ids: np.ndarray) -> np.ndarray:
+        """The values of ids."""
+        if not len(self._ids):
+            return np.full(len(ids), -1, np.int64)
+        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        return np.where((self._ids[at] == ids) & (ids >= 0), self._values[at], -1)
 
 
-def _waits(waits: Rows, root: Mapping[int, int]) -> dict[int, tuple[int, int, int]]:
-    """First start, last end (-1: never) and sum of the waits for each collective, by its position."""
-    found: dict[int, tuple[int, int, int]] = {}
-    columns = (waits.column(n).tolist() for n in ("start", "duration", "correlation"))
-    for start, duration, of in zip(*columns, strict=True):
-        call = root.get(of)
-        if call is None:
-            continue
-        first, end, total = found.get(call, (start, 0, 0))
-        end = -1 if duration < 0 or end < 0 else max(end, start + duration)
-        found[call] = (min(first, start), end, total + max(duration, 0))
-    return found
+def _roots(rows: Mapping[str, np.ndarray], on_thread: np.ndarray) -> np.ndarray:
+    """For each collective on a thread the position of the outermost around it (itself, mostly); -1 for others."""
+    position = np.arange(len(on_thread))
+    parent = _Lookup(rows["id"][on_thread], position[on_thread]).of(rows["parent"])
+    root = np.where(on_thread, position, -1)
+    for at in np.flatnonzero(on_thread & (parent >= 0)).tolist():  # by start: the outer ones come first
+        root[at] = root[parent[at]] if parent[at] < at else at
+    return root
 
 
-def _ended(
-    submit: int, returned: int, flight: tuple[int, int, bool] | None, waited: tuple[int, int, int] | None
-) -> tuple[int, int, int, bool, int, int]:
-    """begin, end, how the end is known, whether it hung, start of the wait and ns waited."""
-    wait_start, wait_end, wait_ns = waited if waited is not None else (-1, -1, 0)
-    if flight is not None:
-        begin, end, on_stream = flight
-        # The call comes before anything that a worker thread does of it; a stream begins in its own time.
-        begin = begin if on_stream else min(begin, submit)
-        return begin, end, BY_FLIGHT if end >= 0 else NOT_SEEN, end < 0, wait_start, wait_ns
-    if waited is not None:
-        return submit, wait_end, BY_WAIT if wait_end >= 0 else NOT_SEEN, wait_end < 0, wait_start, wait_ns
-    return submit, returned, BY_SUBMIT if returned >= 0 else NOT_SEEN, returned < 0, -1, 0
+@dataclass(frozen=True)
+class _Said:
+    """What a call says of itself, but for its number."""
+
+    group: int
+    operation: int
+    peer: int
+    bytes: int
+    dtype: int
+    asynchronous: int
+    for_module: int
+    module: int
+    line: int
+    sequence: int
+
+
+_SEQUENCE: Final = re.compile(r'\s*:\s*(-?\d{1,18})(?=\s*[,}])')
+
+
+def _said(
+    calls: Rows, rows: Mapping[str, np.ndarray], outer: np.ndarray, root: np.ndarray, groups: Groups,
+    texts: dict[str, int],
+) -> tuple[Columns, tuple[tuple[str, int, str], ...]]:
+    """What the calls say. Most differ in their number alone, so that few texts are parsed."""
+    inner = np.flatnonzero((root >= 0) & (root != np.arange(len(root))))
+    names = calls.texts["name"]
+    inner_names = {int(root[at]): names[at] or "" for at in reversed(inner.tolist())}
+    places: dict[tuple[str, int, str], int] = {}
+    known: dict[tuple[object, ...], int] = {}
+    every: list[_Said] = []
+    which, numbers = np.zeros(len(outer), np.int64), np.full(len(outer), -1, np.int64)
+    details, files, functions, modules = (calls.texts[n] for n in ("detail", "file", "function", "module"))
+    lines = rows["line"].tolist()
+    for i, at in enumerate(outer.tolist()):
+        head, found, tail = (details[at] or "").partition('"sequence"')
+        match = _SEQUENCE.match(tail) if found else None
+        number = -1
+        if match is not None:
+            number, tail = int(match[1]), tail[match.end() :]
+            found = '"sequence":-1'
+        name = inner_names.get(at) or names[at] or ""
+        key = (head, found, tail, name, files[at], lines[at], functions[at], modules[at])
+        position = known.get(key)
+        if position is None:
+            detail = detail_of(head + found + tail)
+            place = (plain(key[4], 400), lines[at], plain(key[6] or "", 200)) if key[4] else ("", -1, "")
+            operation = operation_code(detail.get("operation"), name)
+            position = known[key] = len(every)
+            every.append(_Said(
+                groups.number(detail), operation,
+                _whole(detail, "peer") if OPERATIONS[operation] in PEER_TO_PEER else -1, _bytes(detail),
+                _code(texts, detail.get("dtype")), int(detail.get("asynchronous") is True),
+                _code(texts, detail.get("for_module")), _code(texts, modules[at]),
+                places.setdefault(place, len(places)), _whole(detail, "sequence"),
+            ))  # fmt: skip
+        which[i], numbers[i] = position, number
+    columns = {
+        name: np.array([getattr(one, name) for one in every] or [0], np.int64)[which] for name in _Said.__annotations__
+    }
+    columns["sequence"] = np.where(numbers >= 0, numbers, columns["sequence"])
+    return columns, tuple(places)
+
+
+def _code(texts: dict[str, int], value: object) -> int:
+    text = plain(value, 200) if isinstance(value, str) else ""
+    return texts.setdefault(text, len(texts)) if text else -1
+
+
+Span = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _first_and_last(of: np.ndarray, start: np.ndarray, duration: np.ndarray, number: int) -> Span:
+    """For each collective: first start (-1: there is none), last end (-1: one never ended), sum of durations."""
+    mine = of >= 0
+    of, start, duration = of[mine], start[mine], duration[mine]
+    far = np.int64(1 << 62)
+    first, last, total = np.full(number, far), np.full(number, -1, np.int64), np.zeros(number, np.int64)
+    np.minimum.at(first, of, start)
+    np.maximum.at(last, of, iv.stops(start, duration))
+    np.add.at(total, of, np.minimum(np.maximum(duration, 0), iv.FAR // max(len(of), 1)))
+    last[of[duration < 0]] = -1
+    return np.where(first == far, -1, first), last, total
+
+
+def _ended(submit: np.ndarray, returned: np.ndarray, flight: Span, wait: Span, on_stream: np.ndarray) -> Columns:
+    """When each began and ended, how the end is known, and whether it hung."""
+    flew, waited = flight[0] >= 0, wait[0] >= 0
+    # The call comes before anything that a worker thread does of it; a stream begins in its own time.
+    begin = np.where(flew, np.where(on_stream, flight[0], np.minimum(flight[0], submit)), submit)
+    end = np.where(flew, flight[1], np.where(waited, wait[1], returned))
+    kind = np.where(flew, BY_FLIGHT, np.where(waited, BY_WAIT, BY_SUBMIT))
+    return {
+        "begin": begin, "end": end, "end_from": np.where(end >= 0, kind, NOT_SEEN), "hung": (end < 0).astype(np.int64),
+        "wait_start": wait[0], "wait_ns": wait[2],
+    }  # fmt: skip
+
+
+def _number(table: Columns) -> None:
+    """Where the trace does not tell the number, the ordinal of the operation in its group and step stands for it."""
+    table["numbered"] = (table["sequence"] >= 0).astype(np.int64)
+    counted: dict[tuple[int, ...], int] = {}
+    for at in np.flatnonzero(table["numbered"] == 0).tolist():
+        key = tuple(int(table[name][at]) for name in ("group", "operation", "peer", "step"))
+        table["sequence"][at] = counted.get(key, 0)
+        counted[key] = counted.get(key, 0) + 1
 
 
 def _exposed(table: Columns, on_stream: np.ndarray, work: Intervals) -> np.ndarray:
@@ -199,7 +246,3 @@ def _bytes(detail: Mapping[str, Any]) -> int:
 def _whole(detail: Mapping[str, Any], key: str) -> int:
     value = detail.get(key)
     return value if type(value) is int and 0 <= value < 1 << 60 else -1
-
-
-def _text(value: object) -> str:
-    return plain(value, 200) if isinstance(value, str) else ""

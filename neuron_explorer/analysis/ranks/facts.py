@@ -144,7 +144,9 @@ class RankFacts:
         """The same as an Arrow table."""
         import pyarrow as pa
 
-        return pa.table({name: pa.array(values, pa.int64()) for name, values in self.columns(table).items()})
+        from neuron_explorer.trace.write import integers
+
+        return pa.table({name: integers(values, "int64") for name, values in self.columns(table).items()})
 
     def text(self, position: int) -> str:
         """A text by its position, "" for -1."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from neuron_explorer.analysis.ranks.facts import TABLES, VERSION, Columns, Group, RankFacts
 from neuron_explorer.errors import BadTraceError
 from neuron_explorer.trace.arrays import values_of
+from neuron_explorer.trace.write import integers
 
 MAGIC: Final = b"NXRANK01"
 MOST_BYTES: Final = 64 << 20
@@ -86,7 +87,8 @@ def _group(entry: Any) -> Group:
 
 
 def _stream(columns: Columns) -> bytes:
-    table = pa.table({name: pa.array(values, pa.int64(), from_pandas=False) for name, values in columns.items()})
+    # Arrow's own way from numpy would import pandas.
+    table = pa.table({name: integers(values.astype(np.int64), "int64") for name, values in columns.items()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)
