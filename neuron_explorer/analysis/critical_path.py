@@ -82,6 +82,8 @@ def critical_path(found: Schedule) -> list[Piece]:
 
 def _waited_for(runs: list[Run], run: Run) -> tuple[int, int, str]:
     """When what an execution waited for was over, which execution that was (-1: the launch), the kind of the rest."""
+    if run.pipelined:
+        return run.start, run.before, "stream"
     since, which, kind = run.launched, -1, "launch"
     for other in (run.before, run.other):
         # One that overlaps it cannot have been waited for.
@@ -99,7 +101,7 @@ def step_without(found: Schedule, lines: Collection[str]) -> int:
     starts = [s.start for s in found.segments]
     begins: list[int] = []
     ends: list[int] = []
-    stop_of = [0] * len(found.runs)
+    start_of, stop_of = [0] * len(found.runs), [0] * len(found.runs)
     position = 0
 
     def host(moment: int) -> int:
@@ -114,13 +116,16 @@ def step_without(found: Schedule, lines: Collection[str]) -> int:
         while position < len(found.runs) and found.runs[position].start < moment:
             run = found.runs[position]
             since, now = run.launched, host(run.launched)
-            for other in (run.before, run.other):
+            if run.pipelined:
+                since, now = found.runs[run.before].start, start_of[run.before]
+            for other in () if run.pipelined else (run.before, run.other):
                 if other >= 0 and found.runs[other].stop <= run.start:
                     since = max(since, found.runs[other].stop)
                     now = max(now, stop_of[other])
             # What was before the step stays as it was.
             begin = max(now + (run.start - since), min(run.start, found.low))
             free = run.what.line in gone
+            start_of[position] = begin
             stop_of[position] = max(begin, min(run.stop, found.low)) if free else begin + run.stop - run.start
             position += 1
 

@@ -177,7 +177,9 @@ def _headline(rows: list[dict[str, Any]], ideas: list[dict[str, Any]], whole: in
 
 def _notes(found: Schedule, scope: Scope) -> tuple[str, ...]:
     notes = ["the what-if keeps every dependency and leaves everything else as long as it was: an upper bound"]
-    if scope.devices and not any(s.target >= 0 for s in found.segments):
+    if found.of_device:
+        notes.append("no host is in it: each execution is taken to have waited for whichever ended last before it")
+    elif scope.devices and not any(s.target >= 0 for s in found.segments):
         notes.append("the host never waited for the device in this step: the path stays on the host")
     behind = max((run.stop for run in found.runs), default=0) - found.high
     if behind > 0:

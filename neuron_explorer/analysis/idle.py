@@ -39,6 +39,7 @@ CAUSES: Final = {
     "gc": "Python's garbage collector runs",
     "python": "Python between operators",
     "unexplained": f"no event for longer than {LONG_GAP_NS // 1_000_000} ms: Python, files, sleep",
+    "no_host": "nothing runs, and a profile of the device alone does not say what the host did",
     "nothing": "nothing more is launched in the selection",
     "tiny": f"gaps under {TINY_NS:,} ns",
 }
@@ -170,6 +171,7 @@ class _Host:
     def __init__(self, scope: Scope, layers: list[Layer], compilers: list[int], lines: LinesAt) -> None:
         self.layers = [layer for layer in layers if layer.part in CAUSES and not layer.of_device]
         self.sync = iv.union(*(layer.moments for layer in self.layers if layer.part == "sync"))
+        self.absent = scope.main is None and not scope.hosts
         main = [] if scope.main is None else [scope.main.lane]
         self.main = lines.outermost(main[0] if main else -1)
         self._waits = {what: lines.waits(what, [*main, *compilers]) for what in WAITS}
@@ -202,6 +204,8 @@ def _lane(
         queued |= drained & (iv.covered(host.sync, long.start, long.stop + 1) > long.stop - long.start)
         over = long.stop > (int(busy.start[-1]) if len(busy) else -1)
     spent = _spent(long, [*elsewhere, *host.layers], queued, drained, over)
+    if host.absent:
+        spent = _without_host(spent)
     sums = {name: int(ns.sum()) for name, ns in spent.items()}
     best = np.zeros(len(long), np.int64)
     cause = np.full(len(long), _NAMES.index("python"), np.int8)
@@ -258,6 +262,13 @@ def _spent(
             before = now
     add("python", (gaps.stop - gaps.start) - before)
     return spent
+
+
+def _without_host(spent: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What was not spent on other streams, as one cause: there is no host that could have been another."""
+    found = {name: ns for name, ns in spent.items() if name in _ELSEWHERE}
+    rest = [ns for name, ns in spent.items() if name not in _ELSEWHERE]
+    return found | ({"no_host": sum(rest[1:], rest[0])} if rest else {})
 
 
 def _reasons(

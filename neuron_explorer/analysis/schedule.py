@@ -68,6 +68,8 @@ class Run:
     launched: int
     before: int = -1
     other: int = -1
+    pipelined: bool = False
+    """It began while ``before``, on the same engine, still ran: it follows from that one's begin."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,37 @@ class Schedule:
     runs: list[Run]
     unlaunched: int = 0
     too_many: int = 0
+    of_device: bool = False
+    """There is no host: every execution is taken to have waited for the one that ended last before it began,
+    or to follow the one on its engine that it overlaps."""
+
+
+def _without_host(runs: list[Run], low: int, high: int) -> list[Segment]:
+    """The segments of a profile of the device alone: before its work, its work, and after it."""
+    order = sorted(range(len(runs)), key=lambda number: runs[number].stop)
+    stops = [runs[number].stop for number in order]
+    latest: dict[int, int] = {}
+    longest = -1
+    for number, run in enumerate(runs):
+        ended = bisect_right(stops, run.start) - 1
+        beside = latest.get(run.stream, -1)
+        if beside < 0 or not runs[beside].start < run.start < runs[beside].stop:
+            # What overlaps it elsewhere is only asked where nothing had ended.
+            beside = longest if ended < 0 and longest >= 0 and runs[longest].start < run.start else -1
+        run.pipelined = beside >= 0
+        run.before, run.other = beside if beside >= 0 else order[ended] if ended >= 0 else -1, -1
+        run.launched = min(low, run.start) if run.before >= 0 else run.start
+        latest[run.stream] = number
+        if longest < 0 or run.stop > runs[longest].stop:
+            longest = number
+    nothing = What("unexplained", "", "")
+    first, last = max(low, min(run.start for run in runs)), min(high, stops[-1])
+    segments = [Segment(low, first, nothing)] if first > low else []
+    if last > first:
+        segments.append(Segment(first, last, What("sync", "", ""), order[-1] if stops[-1] <= high else -1))
+    if high > max(first, last):
+        segments.append(Segment(max(first, last), high, nothing))
+    return segments
 
 
 def schedule(trace: Trace, scope: Scope, low: int, high: int, executes: bool) -> Schedule:
@@ -97,6 +130,8 @@ def schedule(trace: Trace, scope: Scope, low: int, high: int, executes: bool) ->
     own = "operator" if executes and not scope.devices else "submit"
     segments = _host(trace, scope, low, high, own, overlaps)
     runs, unlaunched = _runs(trace, scope, overlaps)
+    if scope.main is None and not scope.hosts and runs:
+        return Schedule(low, high, _without_host(runs, low, high), runs, of_device=True)
     _order(runs)
     _targets(segments, runs)
     return Schedule(low, high, segments, runs, unlaunched)

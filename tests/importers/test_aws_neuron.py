@@ -68,11 +68,11 @@ def test_instructions_are_on_a_lane_for_each_engine_and_core(device: Trace) -> N
     names = lane_names(device)
     found = [(names[r["lane"]], r["name"], r["start"], r["duration"]) for r in rows(device, "device")]
     assert found == [
-        ("core 0: Tensor engine (TensorMatrix)", "MATMUL", 10_000, 20_000),
-        ("core 0: Tensor engine (TensorMatrix)", "MATMUL", 20_000, 20_000),
-        ("core 0: Scalar engine", "ACTIVATE", 40_000, 20_000),
-        ("core 1: Vector engine", "ACTIVATE", 60_000, 10_000),
-        ("core 0: GpSimd engine", "ACTIVATE", 70_000, 1_000),
+        ("core 0 TensorMatrix", "MATMUL", 10_000, 20_000),
+        ("core 0 TensorMatrix", "MATMUL", 20_000, 20_000),
+        ("core 0 Scalar", "ACTIVATE", 40_000, 20_000),
+        ("core 1 Vector", "ACTIVATE", 60_000, 10_000),
+        ("core 0 GpSimd", "ACTIVATE", 70_000, 1_000),
     ]
 
 
@@ -102,14 +102,14 @@ def test_framework_operators_run_in_the_intervals_of_their_instructions(device: 
     ]  # fmt: skip
     names = lane_names(device)
     levels = {names[r["lane"]] for r in rows(device, "range")}
-    assert {"HLO operators", "framework modules", "executions", "CC-core 2"} <= levels
+    assert {"HLO", "modules", "executions", "CC-core 2"} <= levels
 
 
 def test_transfers_are_on_a_lane_for_each_queue(device: Trace) -> None:
     names = lane_names(device)
     found = [(names[r["lane"]], r["name"], r["bytes_read"]) for r in rows(device, "copy")]
     assert found == [
-        ("core 0: DMA qSyIO0", "weight", 4_096), ("core 0: DMA qScalarSpillReload0", "DMA spill reload", 2_048),
+        ("core 0 qSyIO0", "weight", 4_096), ("core 0 qScalarSpillReload0", "DMA spill reload", 2_048),
     ]  # fmt: skip
 
 
@@ -289,3 +289,39 @@ def test_a_directory_of_traces_stays_one(tmp_path: Path, device: Trace) -> None:
 
 def test_every_field_of_the_published_list_has_a_type_that_the_fixtures_know() -> None:
     assert len(FIELDS) == 49 and sum(len(fields) for fields in FIELDS.values()) == 648
+
+
+def test_the_critical_path_of_a_device_alone_follows_its_engines(device: Trace) -> None:
+    from neuron_explorer.analysis.critical_path import critical_path, step_without
+    from neuron_explorer.analysis.schedule import schedule
+    from neuron_explorer.analysis.scope import scopes
+    from neuron_explorer.analysis.selection import select
+
+    scope = scopes(device, select(device, "all"))[0]
+    found = schedule(device, scope, 0, 98_000, True)
+    pieces = [(p.start, p.stop, p.what.kind, p.what.name) for p in critical_path(found)]
+    assert pieces == [
+        (0, 5_000, "unexplained", ""), (5_000, 10_000, "device_copy", "weight"), (10_000, 20_000, "device", "MATMUL"),
+        (20_000, 40_000, "device", "MATMUL"), (40_000, 60_000, "device", "ACTIVATE"),
+        (60_000, 70_000, "device", "ACTIVATE"), (70_000, 71_000, "device", "ACTIVATE"),
+        (71_000, 75_000, "stream", "AllReduce"), (75_000, 80_000, "device_collective", "AllReduce"),
+        (80_000, 86_000, "device_collective", "AllReduce"), (86_000, 95_000, "device_collective", "AllReduce"),
+        (95_000, 98_000, "unexplained", ""),
+    ]  # fmt: skip
+    assert step_without(found, ()) == 98_000
+
+
+def test_gaps_of_a_device_alone_are_not_laid_to_a_host(device: Trace) -> None:
+    from neuron_explorer.analysis.idle import idle
+
+    every = idle(device).lanes[0]
+    assert every.by_cause == {"no_host": (12_000, 3)}
+
+
+def test_lines_and_operators_are_measured_in_the_time_of_the_device(device: Trace) -> None:
+    from neuron_explorer.analysis.bottlenecks import by_line, by_op
+
+    operators, lines = by_op(device), by_line(device)
+    assert operators.selection.time.name == "device time"
+    assert [(r.name, r.self_ns) for r in operators.rows] == [("aten::mm", 30_000), ("aten::gelu", 15_000)]
+    assert [(r.file, r.line, r.self_ns) for r in lines.rows] == [("~/model.py", 20, 30_000), ("~/model.py", 31, 15_000)]

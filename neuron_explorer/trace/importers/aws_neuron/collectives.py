@@ -38,7 +38,7 @@ def read_collectives(tables: Tables, draft: Draft) -> tuple[CollectiveUse, ...]:
                   "cc_trigger_start_delay", "replica_group_id")}  # fmt: skip
         rate = {n: batch.floats(n)[at] for n in ("algorithm_bandwidth", "bus_bandwidth")}
         lane = [
-            draft.lanes.number("collective", stream, f"collectives, stream {stream}" if stream >= 0 else "collectives",
+            draft.lanes.number("collective", stream, f"collectives {stream}" if stream >= 0 else "collectives",
                                (stream,), device=draft.device)
             for stream in number["stream_id"].tolist()
         ]  # fmt: skip
@@ -105,7 +105,7 @@ def _steps(tables: Tables, draft: Draft) -> None:
         order = times.at.tolist()
         engines = batch.list("engine_name")
         lane = [
-            draft.lanes.number("core", ("barriers", core), core_prefix(draft, core) + "barriers between cores",
+            draft.lanes.number("core", ("barriers", core), core_prefix(draft, core) + "barriers",
                                (1 << 40, core), device=draft.device)
             for core in np.maximum(batch.ints("pcore_idx"), 0)[times.at].tolist()
         ]  # fmt: skip

@@ -66,7 +66,7 @@ def _absent(tables: Tables, instructions: Instructions, levels: Levels, transfer
             "the model was compiled without NEURON_FRAMEWORK_DEBUG=1 (of a kernel: NKI_DEBUG_INFO), so no "
             "instruction has a line"
         )
-    if "framework operators" not in levels.found:
+    if "operators" not in levels.found:
         found["framework"] = "the model was compiled without XLA_IR_DEBUG=1 and XLA_HLO_DEBUG=1"
     if transfers.source != "DmaPacket":
         found["packets"] = "recorded without NEURON_RT_ENABLE_DGE_NOTIFICATIONS=1"

@@ -132,7 +132,7 @@ def _rows(batch: Batch, times: Times, draft: Draft, what: str) -> None:
 def _lane(draft: Draft, name: str | None, kind: str | None, number: int, engine: int, core: int) -> int:
     known_name = name if name and name.lower() != "unknown" else ""
     if known_name:
-        shown = f"DMA {known_name}"
+        shown = known_name
     elif number >= 0:
         shown = f"DMA queue {number}"
     elif engine >= 0:

@@ -177,13 +177,14 @@ def place_columns(where: list[Place]) -> dict[str, Any]:
 
 def core_prefix(draft: Draft, core: int) -> str:
     """What a lane's name begins with where a NeuronCore has two physical cores."""
-    return f"core {core}: " if draft.cores > 1 or core > 0 else ""
+    return f"core {core} " if draft.cores > 1 or core > 0 else ""
 
 
 def _lane(draft: Draft, engine: str, track: str, core: int) -> int:
-    name = SHOWN.get(engine, f"{engine} engine")
+    several = draft.cores > 1 or core > 0
+    name = SHOWN.get(engine, engine) if several else SHOWN.get(engine, engine) + " engine"
     if track and track.lower() not in (engine, f"{engine}_engine"):
-        name += f" ({track})"
+        name = track[:80]
     position = ENGINES.index(engine) if engine in ENGINES else len(ENGINES)
     return draft.lanes.number(
         "engine", (engine, name, core), core_prefix(draft, core) + name, (core, position), device=draft.device

@@ -150,7 +150,7 @@ def read_notices(tables: Tables, draft: Draft) -> tuple[Notice, ...]:
     for _, category, message in rows:
         found[category, message] = found.get((category, message), 0) + 1
     low = draft.spill.low if draft.spill.rows else 0
-    lane = draft.lanes.number("executions", "notices", "warnings of the profile", (9,), device=draft.device)
+    lane = draft.lanes.number("executions", "notices", "warnings", (9,), device=draft.device)
     import json
 
     for first in range(0, len(rows), 50_000):

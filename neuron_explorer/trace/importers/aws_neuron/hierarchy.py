@@ -38,10 +38,10 @@ class _Level:
 
 
 _LEVELS: Final = (
-    _Level("FrameworkInstruction", "framework_name", "raw_framework_id", "framework operators"),
-    _Level("HloInstruction", "hlo_name", "raw_hlo_id", "HLO operators"),
-    _Level("PenguinInstruction", "penguin_name", "raw_penguin_id", "Penguin operators"),
-    _Level("BirInstruction", "bir_name", "raw_bir_id", "BIR operators"),
+    _Level("FrameworkInstruction", "framework_name", "raw_framework_id", "operators"),
+    _Level("HloInstruction", "hlo_name", "raw_hlo_id", "HLO"),
+    _Level("PenguinInstruction", "penguin_name", "raw_penguin_id", "Penguin"),
+    _Level("BirInstruction", "bir_name", "raw_bir_id", "BIR"),
 )
 
 
@@ -204,7 +204,7 @@ def _modules(tables: Tables, draft: Draft) -> None:
             while above and above not in seen and depth < 64:
                 seen.add(above)
                 depth, above = depth + 1, parent_of.get(above)
-            lane = draft.lanes.number("level", "modules", "framework modules", (-1,), device=draft.device)
+            lane = draft.lanes.number("level", "modules", "modules", (-1,), device=draft.device)
             for begin, end in _spans(intervals[position], start, duration, draft):
                 rows.add(name=name[:1000], start=begin, duration=end - begin, lane=lane, depth=depth,
                          hfu=hfu[position] / 100, mfu=mfu[position] / 100)  # fmt: skip

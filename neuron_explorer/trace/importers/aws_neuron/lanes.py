@@ -17,8 +17,7 @@ ENGINE_NAMES: Final = {
     "sync": "sync", "sp": "sync",
 }  # fmt: skip
 """Names of engines, in lower case: of tables, of rows in the interface, and those of older versions."""
-SHOWN: Final = {"tensor": "Tensor engine", "vector": "Vector engine", "scalar": "Scalar engine",
-                "gpsimd": "GpSimd engine", "sync": "Sync engine"}  # fmt: skip
+SHOWN: Final = {"tensor": "Tensor", "vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd", "sync": "Sync"}
 MOST: Final = 4_000
 
 _GROUPS: Final = ("operators", "thread", "executions", "engine", "queue", "collective", "core", "level", "counter")
