@@ -30,6 +30,9 @@ _COLLECTIVE_NAME: Final = "nccl|rccl|^(mscclpp?|oneccl)|cc_?exec"
 _COPY_NAME: Final = "^(mem(cpy|set)|dma)"
 SYNC_NAME: Final = re.compile(_SYNC_NAME)
 """The same as ``IS_SYNC``, for a name in lower case."""
+_WAIT_NAME: Final = "^wait: "
+IS_COLLECTIVE_WAIT: Final = f"(kind = 'sync' AND regexp_matches({_NAME}, '{_WAIT_NAME}'))"
+"""SQL: the host waits for a collective."""
 IS_SYNC: Final = f"regexp_matches({_NAME}, '{_SYNC_NAME}')"
 """SQL: a driver's call that waits for the device."""
 IS_COLLECTIVE: Final = f"regexp_matches({_NAME}, '{_COLLECTIVE_NAME}')"
@@ -40,7 +43,7 @@ IS_COPY: Final = f"regexp_matches({_NAME}, '{_COPY_NAME}')"
 HOST_SORT: Final = (
     f"CASE WHEN kind = 'data_wait' THEN {SORTS.index(DATA_WAIT)} WHEN kind = 'gc' THEN {SORTS.index(GC)} "
     f"WHEN kind = 'copy' THEN {SORTS.index(COPY)} WHEN kind = 'fallback' THEN {SORTS.index(FALLBACK)} "
-    f"WHEN kind = 'collective' THEN {SORTS.index(COLLECTIVE)} "
+    f"WHEN kind = 'collective' OR {IS_COLLECTIVE_WAIT} THEN {SORTS.index(COLLECTIVE)} "
     f"WHEN kind = 'sync' OR (kind = 'launch' AND {IS_SYNC}) THEN {SORTS.index(SYNC)} "
     f"WHEN kind IN ('compile', 'recompile') THEN {SORTS.index(COMPILE)} ELSE {SORTS.index(WORK)} END"
 )
@@ -118,6 +121,12 @@ def activity(trace: Trace, lane_numbers: Iterable[int], *, device: bool = False)
             for i, name in enumerate(SORTS)}  # fmt: skip
 
 
+def collective_waits(trace: Trace, lane_numbers: Iterable[int]) -> Intervals:
+    """The moments in which these lanes waited for collectives."""
+    look = moments(trace, _SORTERS)
+    return union(*(look("waits", lane, _WAITING) for lane in sorted(set(lane_numbers))))
+
+
 def backward(trace: Trace, lane_numbers: Iterable[int]) -> Intervals:
     """The moments in which these lanes ran backward nodes."""
     look = moments(trace, _SORTERS)
@@ -129,11 +138,13 @@ _BY_KIND: Final = {
     "compile": COMPILE, "recompile": COMPILE,
 }  # fmt: skip
 _BACKWARD: Final = 0
+_WAITING: Final = 0
 # The same as HOST_SORT and DEVICE_SORT, which say it in SQL.
 _SORTERS: Final = {
     "host": Sorter(
         {kind: SORTS.index(_BY_KIND.get(kind, WORK)) for kind in HOST_KINDS},
-        ((SYNC_NAME, ("launch",), SORTS.index(SYNC)),), outermost=True,
+        ((SYNC_NAME, ("launch",), SORTS.index(SYNC)), (re.compile(_WAIT_NAME), ("sync",), SORTS.index(COLLECTIVE))),
+        outermost=True,
     ),
     "device": Sorter(
         {"device": SORTS.index(WORK), "copy": SORTS.index(COPY), "collective": SORTS.index(COLLECTIVE)},
@@ -142,5 +153,6 @@ _SORTERS: Final = {
             (re.compile(_COPY_NAME), ("device", "copy"), SORTS.index(COPY)),
         ),
     ),
+    "waits": Sorter({}, ((re.compile(_WAIT_NAME), ("sync",), _WAITING),)),
     "backward": Sorter({"autograd": _BACKWARD}, engine=_BACKWARD),
 }  # fmt: skip

@@ -178,6 +178,7 @@ def _host_layers(
         Layer("data", did[a.DATA_WAIT]),
         # What a stream does of a copy or a collective has been counted already: this is its launch.
         Layer("submit" if scope.devices else "copies", did[a.COPY]),
+        Layer("collectives_exposed", a.collective_waits(trace, [number])),
         Layer("sync", did[a.SYNC]),
         Layer("fallback", did[a.FALLBACK]),
         Layer("submit" if scope.devices else "collectives_exposed", did[a.COLLECTIVE]),

@@ -253,7 +253,8 @@ def _fallbacks(trace: Trace, selection: Selection) -> Counted:
 def _collectives(trace: Trace, selection: Selection) -> Counted:
     rows = trace.sql_arrow(
         f"SELECT name, {_in_detail('bytes')} AS bytes, step, count(*) AS n, {_FIRST_PLACE} "
-        f"FROM events WHERE {selection.where} AND kind = 'collective' GROUP BY 1, 2, 3 LIMIT {40 * MOST_KEYS}"
+        f"FROM events WHERE {selection.where} AND kind = 'collective' AND correlation = -1 "
+        f"GROUP BY 1, 2, 3 LIMIT {40 * MOST_KEYS}"
     ).to_pylist()
     return _named("collectives", rows, selection, lambda r: (_field(r["bytes"]),))
 

@@ -82,7 +82,8 @@ def facts_of(name: str, signature: tuple[str, ...], group_size: int | None) -> C
         largest *= group_size  # the list of a tensor for each rank is not described
     asynchronous = functional or True in arguments
     peer = numbers[0] if operation in ("send", "recv") and "any_source" not in name and numbers else -1
-    return CollectiveFacts(operation, group, 0 if operation == "barrier" else largest, _dtype(dtypes), asynchronous, peer)
+    moved = 0 if operation == "barrier" else largest
+    return CollectiveFacts(operation, group, moved, _dtype(dtypes), asynchronous, peer)
 
 
 def _nested(name: str) -> bool:

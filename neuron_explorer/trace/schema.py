@@ -89,7 +89,8 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "int64",
         "",
         "Backward nodes: event id of the forward op. Device and link rows: event id of the launching op. "
-        "Launches: event id of the compile row whose code runs. Memory rows: number of the block in its process. "
+        "Launches: event id of the compile row whose code runs. Waits for a collective, and its flight: event id of "
+        "the row that submitted it. Memory rows: number of the block in its process. "
         "Else -1.",
     ),
     Column(
@@ -115,8 +116,10 @@ KINDS: Final[dict[str, str]] = {
     "device": "An execution on the device.",
     "launch": "A launch of a compiled region; imported: also a call of a device's runtime that starts work on it.",
     "copy": "A copy between devices.",
-    "sync": "The host waits for the device.",
-    "collective": "A collective communication.",
+    "sync": "The host waits for the device, or for a collective (`wait: all_reduce`; `detail` says `waits_for`).",
+    "collective": "A collective communication: what the host submitted (on its thread's lane, `correlation` -1), or "
+    "its flight, from issue to completion as the backend reports it (on a lane of kind `collective` of its group; duration "
+    "-1: it never completed). See Collectives.",
     "fallback": "An operator without a native kernel that ran on the CPU.",
     "compile": "A compilation, or a part of one (a phase: `detail` says so).",
     "recompile": "A compilation of a place that was compiled before; it holds its compile row, of the same time.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import schema
+from .collective_facts import OPERATIONS
 from .compile_detail import DETAILS
 from .compiles import CAUSES, PHASES
 
@@ -62,6 +63,7 @@ def schema_document() -> str:
             "`warmup`, a step that overlaps a compilation is `compile`, the rest is `steady`.",
             "",
             *_compilations(),
+            *_collectives(),
             "## Metadata",
             "",
             f"The file's key-value metadata holds a JSON object under the key `{schema.METADATA_KEY.decode()}`:",
@@ -81,6 +83,9 @@ _METADATA = {
     "versions": "Of Python, torch and neuron_explorer.",
     "device": "`type`, `name`, and `emulated`: whether the device was emulated on the CPU.",
     "rank, world_size": "Of this process in a distributed job.",
+    "distributed": "Of a process among several: `host`, `local_rank`, `run_id` (the same for the ranks of one launch), "
+    "`attempt`, and `process_groups`: `name`, `description`, `backend`, `ranks`, `mesh_dimension` (of the device mesh "
+    "that it serves, or null), those destroyed before the end included.",
     "script": "The script, without its arguments.",
     "recorder, recorder_reason": "`native`, `twin` (Python), `import` (from a log) or `synthetic`; "
     "why it is not the native one.",
@@ -89,8 +94,8 @@ _METADATA = {
     "losses: `dropped`, `torn_records`, `torn_table_entries`, `unended` (no end seen, duration -1), `quarantined` "
     "(impossible times, set to -1), `late_ends`, `signatures_capped`, `stacks_truncated`, "
     "`compiles_dropped` (records of compilations).",
-    "lanes": "The lane table: `lane`, `kind` (thread, compile, device, steps, counter), `name`, `rank`, `process`, "
-    "`process_name`, `process_start`, `thread`, `os_thread`, `device`, `stream`.",
+    "lanes": "The lane table: `lane`, `kind` (thread, compile, device, collective, steps, counter), `name`, `rank`, "
+    "`process`, `process_name`, `process_start`, `thread`, `os_thread`, `device`, `stream`.",
     "steps": "`rule` (prof.step, optimizer, module_call, none), `rule_text`, `count`, `steady`, `note`.",
     "attribution": "Time in operators, the part of it with a line, and both per attribution.",
     "custom_operators": "Operators of the trace that the program registered through `torch.library`, each with the "
@@ -131,6 +136,41 @@ def _compilations() -> list[str]:
         *_table("name", PHASES),
         "",
     ]
+
+
+def _collectives() -> list[str]:
+    return [
+        "## Collectives",
+        "",
+        "The outermost operator of `torch.distributed` is the collective. `detail` of what the host submitted:",
+        "",
+        "| entry | meaning |",
+        "|---|---|",
+        *(f"| `{entry}` | {_cell(meaning)} |" for entry, meaning in _SUBMITTED.items()),
+        "",
+        "`detail` of a flight holds `group` and `sequence`. A backend that does not report completion (all but gloo)",
+        "has no flights: then a collective ends where the wait for it ends, else with its submission. Waits inside",
+        "C++ (DDP's reducer) and collectives inside a backend's own composites are not seen.",
+        "",
+    ]
+
+
+_SUBMITTED = {
+    "operation": f"One word for all variants: {', '.join(OPERATIONS)}.",
+    "group": "Name of the process group, as in the metadata's `distributed`.",
+    "group_size": "Ranks in the group; -1 when unknown.",
+    "sequence": "Number of the collective in its group on this rank, from 0: the same on every rank where all call the "
+    "same. Counted on from the backend's own number when the recording began; where the backend has none, from the "
+    "recording's first collective. Sends and receives are numbered by group, peer and direction. -1 when unknown.",
+    "bytes": "Of the payload that this rank contributes or receives, whichever is larger (the size from which a bus "
+    "bandwidth is computed); -1 when unknown.",
+    "dtype": "Of the first tensor.",
+    "asynchronous": "Whether the call asked for a handle. False: it waits for the collective itself.",
+    "peer": "Rank in the group that is sent to or received from; -1 for any.",
+    "for_module": "FSDP2: the module whose parameters or gradients it moves (\"\" for the root). Else the row's column "
+    "`module` is what is known.",
+    "prefetch": "FSDP2's all-gathers: `early` when it was issued while another module was at work, else `late`.",
+}
 
 
 def _table(head: str, entries: dict[str, str]) -> list[str]:

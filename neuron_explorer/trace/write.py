@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 
 from ..errors import OutputError
 from . import schema
+from .arrays import values_of
 from .metadata import default_metadata
-from .top_level import TopLevel
+from .top_level import TopLevel, codes_of
 
 if TYPE_CHECKING:
     ColumnData = Any
@@ -91,10 +92,22 @@ class TraceWriter:
         ]
         if "top_level" not in columns and "start" in columns:
             given = (arrays[_POSITION[n]] for n in ("kind", "name", "start", "id", "parent"))
-            arrays[_POSITION["top_level"]] = integers(self._top_level.column(*given), "bool")
+            top = self._top_level.column(*given)
+            if "lane" in columns:
+                top &= ~self._flights(arrays)
+            arrays[_POSITION["top_level"]] = integers(top, "bool")
         batch = pa.Table.from_arrays(arrays, schema=self._schema)
         self._writer.write_table(batch, row_group_size=rows)
         self.rows += rows
+
+    @staticmethod
+    def _flights(arrays: list[Any]) -> np.ndarray:
+        """Rows that say how long a collective was under way: no launch, that was the row they point at."""
+        kind = arrays[_POSITION["kind"]]
+        collective = np.array([*(k == "collective" for k in kind.dictionary.to_pylist()), False])[codes_of(kind)]
+        thread, stream = (values_of(arrays[_POSITION[n]]) for n in ("thread", "stream"))
+        flights: np.ndarray = collective & (thread < 0) & (stream < 0)
+        return flights
 
     def close(self, metadata: Mapping[str, Any] | None = None) -> None:
         """Finish the file and give it its name. ``metadata`` replaces top-level entries."""

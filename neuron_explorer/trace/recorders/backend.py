@@ -44,6 +44,9 @@ class Backend(Protocol):
     def end(self, token: int, seq: int = -1, aux: int = 0) -> None:
         """Close a range."""
 
+    def collective(self) -> int:
+        """The last collective that began on the calling thread, thread << 32 | record; -1 when none."""
+
     def stats(self) -> dict[str, Any]:
         """Live counters: events, tracing_ops, dropped, threads, failed (a reason, or None)."""
 

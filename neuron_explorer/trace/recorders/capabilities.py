@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from neuron_explorer.trace.recorders.compiler import Compilations
 
-from neuron_explorer.trace.recorders import collective_waits, context_switches, data_wait, device_events, sync, torch_private
+from neuron_explorer.trace.recorders import (
+    collective_waits,
+    context_switches,
+    data_wait,
+    device_events,
+    sync,
+    torch_private,
+)
 from neuron_explorer.trace.recorders.compiler_capabilities import compiler_capabilities
 
 __all__ = ["capabilities"]

@@ -25,7 +25,7 @@ class CollectiveWaits:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._collective: Callable[[], int] = getattr(backend, "collective", lambda: -1)
+        self._collective = backend.collective
         self._handles: dict[int, tuple[Any, int, str]] = {}
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._active = False

@@ -16,6 +16,7 @@ __all__ = [
     "compiler_ignores_mode",
     "current_autograd_node",
     "custom_op_functions",
+    "data_address",
     "device_types_of_dispatch_keys",
     "engine_code",
     "function_inside",
@@ -231,6 +232,14 @@ def storage_and_version(tensor: Any) -> tuple[int, int]:
         return storage, int(tensor._version)
     except RuntimeError:  # made in inference mode
         return storage, 0
+
+
+def data_address(tensor: Any) -> int:
+    """The address of a plain tensor's data; 0 where it has none."""
+    try:
+        return int(tensor.data_ptr())
+    except Exception:
+        return 0
 
 
 def library_class() -> Any:

@@ -96,6 +96,11 @@ class TwinBackend:
         if events is not None and token >= 0:
             events.close_range(token, seq, aux)
 
+    def collective(self) -> int:
+        """The last collective that began on the calling thread, thread << 32 | record; -1 when none."""
+        events = self._events() if self._active else None
+        return -1 if events is None else events.last_collective
+
     def stats(self) -> dict[str, Any]:
         """Live counters."""
         return self._final if self._spool is None else self._spool.counters(self._tracing_ops)

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from neuron_explorer.trace import spool
+from neuron_explorer.trace.collective_facts import operation_of
 from neuron_explorer.trace.recorders import torch_private
+from neuron_explorer.trace.recorders.twin_collectives import TwinCollectives
 from neuron_explorer.trace.recorders.twin_signature import argument_values, describe, key_of
 from neuron_explorer.trace.recorders.twin_stacks import StackInterner, Walk
 
@@ -45,6 +47,7 @@ class TwinSpool:
         )
         self.current_node = torch_private.current_autograd_node()
         self.peek = torch_private.sequence_number()
+        self.collectives = TwinCollectives()
         self._failure_told = False
         self._lock = threading.Lock()
         self._signatures: dict[Any, int] = {}
@@ -158,6 +161,8 @@ class ThreadEvents:
         self._busy = False
         self._waiting: list[_Waiting] = []
         self._last_sequence = shared.peek()
+        self._collective: tuple[int, ...] = ()  # the record of the collective or wait that runs
+        self.last_collective = -1  # thread << 32 | record
         self.count = 0
 
     # Operators -------------------------------------------------------------------------
@@ -173,10 +178,17 @@ class ThreadEvents:
             self._enter_node(walk)
             name_id = shared.writer.name(name, 0)
             values = argument_values(func, args, kwargs) if shared.shapes or shared.tensors else []
+            number = shared.collectives.number(name, values) if "c10d" in name and not self._collective else None
             signature = shared.signature(name_id, values) if shared.shapes else 0
             # The mode runs below autograd, which has numbered this operator's node already: the
             # operator owns every number drawn since the one before it ended.
-            token = self._begin(spool.OP, name_id, walk, self._last_sequence, sig=signature)
+            sequence = self._last_sequence if number is None else number
+            token = self._begin(spool.OP, name_id, walk, sequence, sig=signature)
+            if number is not None:
+                self._collective = (token,)
+                if operation_of(name) and token >= 0:
+                    self.last_collective = self._file.sequence << 32 | token
+                    shared.collectives.under_way(values, self.last_collective)
             if token >= 0:
                 self._open_operators += 1
                 if self._tensors >= 0:
@@ -195,6 +207,8 @@ class ThreadEvents:
         try:
             if token >= 0:
                 self._open_operators -= 1
+                if self._collective == (token,):
+                    made, self._collective = 0, ()  # its `seq` is no node's number
                 self._file.end(token, now, aux=made)
             if self._node is not None:
                 self._node.last_end = now
@@ -204,6 +218,7 @@ class ThreadEvents:
 
     def skip_numbers(self) -> None:
         """Backward nodes made since the last operator belong to none that is recorded."""
+        self._shared.collectives.rebase()
         self._last_sequence = self._shared.peek()
 
     # Ranges ----------------------------------------------------------------------------

@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from neuron_explorer.trace.recorders.twin_collectives import group_mark
+
 __all__ = ["Number", "Signature", "argument_values", "describe", "key_of"]
 
 MAX_LISTED_TENSORS = 8
@@ -84,7 +86,7 @@ def key_of(value: Any, floats: bool) -> Any:
         return (type(value), value)
     if isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format | Number):
         return value
-    return type(value)
+    return (type(value), group_mark(value))
 
 
 def describe(values: list[Any], floats: bool) -> Signature:
@@ -229,7 +231,7 @@ def _scalar_text(value: Any, floats: bool) -> str:
         for number, name in enumerate(names):
             if value is getattr(torch, name, None):
                 return str(number)
-    return json.dumps(type(value).__name__)
+    return json.dumps(group_mark(value) or type(value).__name__)
 
 
 def _string_text(value: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-_ORDER: Final = {"steps": 0, "operators": 1, "thread": 1, "compile": 1, "device": 2, "gc": 3, "counter": 4}
+_ORDER: Final = {"steps": 0, "operators": 1, "thread": 1, "compile": 1, "device": 2, "collective": 2, "gc": 3, "counter": 4}
 _FALLBACK: Final = {"steps": "steps", "thread": "thread", "compile": "compile", "device": "device",
-                    "gc": "garbage collection"}  # fmt: skip
+                    "collective": "collectives", "gc": "garbage collection"}  # fmt: skip
 
 
 def lane_table(metadata: Mapping[str, Any], present: Mapping[int, int]) -> list[dict[str, Any]]:
