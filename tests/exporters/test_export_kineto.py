@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -67,8 +68,8 @@ def test_times_are_decimal_text(tmp_path):
 
 COLUMNS = ("start", "duration", "file", "line", "function", "sequence", "shapes", "strides", "dtypes", "parent",
            "correlation", "source_index", "kind", "id", "name", "step", "module", "phase", "period", "attribution",
-           "compile_id", "device", "depth")  # fmt: skip
-SAME = tuple(c for c in COLUMNS if c not in ("source_index", "id", "correlation"))
+           "compile_id", "device", "depth", "detail")  # fmt: skip
+SAME = tuple(c for c in COLUMNS if c not in ("source_index", "id", "correlation", "detail"))
 
 
 def back(path: Path, folder: Path, window: tuple[int, int] | None = None) -> tuple[list[Any], list[Any]]:
@@ -97,8 +98,11 @@ def test_samples_come_back(path, tmp_path):
     again = {row["id"]: row for row in found}
     assert len(rows) == len(found) > 1000
     written = {row["id"] for row in rows}
+    counters = [[{c: row[c] for c in (*SAME, "detail")} for row in side if row["kind"] == "counter"]
+                for side in (rows, found)]  # fmt: skip
+    assert _values(counters[0]) == _values(counters[1])
     for row in rows:
-        if row["kind"] == "counter":  # counters carry nothing but their values
+        if row["kind"] == "counter":  # counters have no number
             continue
         other = again[row["id"]]
         assert {c: other[c] for c in SAME} == {c: row[c] for c in SAME}
@@ -106,6 +110,30 @@ def test_samples_come_back(path, tmp_path):
             assert other["correlation"] == -1
         else:
             assert other["correlation"] == row["correlation"], row
+
+
+def _values(rows: list[dict[str, Any]]) -> list[Any]:
+    kept = [row | {"detail": None if row["detail"] is None else json.loads(row["detail"])} for row in rows]
+    return sorted(kept, key=lambda row: (row["start"], row["name"]))
+
+
+def test_counters_come_back_with_what_is_no_number(tmp_path):
+    counters = [
+        {"kind": "counter", "name": "queue", "detail": '{"value": 3, "note": "full"}', "file": "a.py", "line": 7,
+         "function": "f", "attribution": "stack", "phase": "forward"},
+        {"kind": "counter", "name": "bare"}, {"kind": "counter", "name": "text", "detail": '{"state": "idle"}'},
+    ]  # fmt: skip
+    path = made(tmp_path / "t.parquet", [
+        {"name": "f", "start": 0, "duration": 9, "process": 100},
+        *({"start": 1 + i, "duration": 0, "lane": 3, "thread": -1, **c} for i, c in enumerate(counters)),
+    ])  # fmt: skip
+    rows, found = back(path, tmp_path)
+    sides = [[{c: row[c] for c in (*SAME, "detail")} for row in side if row["kind"] == "counter"]
+             for side in (rows, found)]  # fmt: skip
+    assert _values(sides[0]) == _values(sides[1]) and len(sides[1]) == 3
+    events = [e for e in json.loads(gzip.decompress((tmp_path / "back.json.gz").read_bytes()))["traceEvents"]
+              if e["ph"] == "C"]  # fmt: skip
+    assert [e["args"] for e in events] == [{"value": 3}, {}, {}]  # what viewers draw
 
 
 def test_what_the_run_was_comes_back(trace, exported, tmp_path):

@@ -89,8 +89,10 @@ class _Events:
             form = self._form(kind, name, place, detail.category)
             at = f'"pid":{place.pid},"tid":{place.tid},"ts":{micros(start)}'
             if form.phase == "C":
-                if detail.numbers:
-                    lines.append(f'{{"ph":"C",{form.head},{at},"args":{detail.numbers}}}')
+                # Viewers draw a line for each argument, so what is no value stands beside them.
+                beside = [form.own, *texts, f',"line":{line}' if line >= 0 else "",
+                          "" if device is None else f',"device_name":{quoted(device)}', detail.member]  # fmt: skip
+                lines.append(f'{{"ph":"C",{form.head},{at},"args":{detail.numbers or "{}"}{"".join(beside)}}}')
                 continue
             members = [f'"Ev Idx":{event}']
             if external >= 0 or not self._imported:
