@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from synthetic import event, memory_trace, metadata
 
 from neuron_explorer.check.baseline import baseline_of, baseline_text, parse_baseline
-from neuron_explorer.check.counts import counts_of
+from neuron_explorer.check.counts import Count, counts_of
 from neuron_explorer.check.differences import differences
 from neuron_explorer.check.words import cause, name_of
 
@@ -150,8 +151,38 @@ def test_the_likely_cause_names_what_an_operator_had_before():
     said, _ = likely(with_relu(shapes="[[8,4]]", dtypes='["float32"]'))
     assert said == {"its sizes changed: they were 4×4", "its sizes changed: they are 8×4"}
     for name, word in (("aten::item", "is read"), ("aten::clone", "is copied"), ("aten::mul.Tensor", "changed")):
-        said, found = likely(lambda s, n=name: [*usual(s), op(s + 500, n, 4)])
+        said, found = likely(lambda s, n=name: [*usual(s), op(s + 500, n, 1)])
         assert len(said) == 1 and word in next(iter(said))
         (line,) = [d for d in found if d.group.name == "lines"]
         assert cause(line).startswith("the line is new") and "float32 4×4" in name_of(
             next(d for d in found if d.group.name == "operators"))  # fmt: skip
+
+
+ENVIRONMENTS = {
+    "torch": {"versions": metadata()["versions"] | {"torch": "2.14.1"}},
+    "python": {"versions": metadata()["versions"] | {"python": "3.14.0"}},
+    "cpu": {"machine": {"cpu": "another CPU", "threads": 2}},
+    "threads": {"machine": {"cpu": "a CPU", "threads": 64}},
+    "chip": {"device": {"type": "cpu", "name": "another chip", "emulated": False}},
+}
+HERE = {"machine": {"cpu": "a CPU", "threads": 2}}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_in_another_environment_only_what_does_not_depend_on_it_blocks(name):
+    baseline = baseline_of([counted(**HERE)])
+    there = counted(**{**HERE, **ENVIRONMENTS[name]})
+    again = differences(baseline, there)
+    assert [what for what, _, _ in again.apart] == [name] and not again.found
+    verdicts = {}
+    for group, known in there.groups.items():
+        if not known.observed:
+            continue
+        key = tuple(f"new {field}" for field in known.group.fields)
+        more = replace(known, counts={**known.counts, key: Count(1, 1)})
+        found = differences(baseline, replace(there, groups={**there.groups, group: more})).found
+        verdicts[group] = {d.verdict for d in found}
+    firm = {"recompiles", "graph_breaks", "fallbacks", "synchronisations"}
+    assert firm <= set(verdicts) and {"operators", "lines", "launches", "collectives"} <= set(verdicts)
+    for group, seen in verdicts.items():
+        assert seen == ({"regression"} if group in firm else {"suspicious"}), group

@@ -106,3 +106,15 @@ def test_loading_the_plugin_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_processes_of_xdist_record_each_for_itself(suite):
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed")
+    chosen = ("-p", "xdist.plugin", "-n", "2", "-k", "within or exceeded or plain or baseline")
+    updated = run(suite, *chosen, "--neuron-explorer-update")
+    assert "FAILED test_it.py::test_exceeded" in updated and "max_launches_per_step" in updated
+    assert "PASSED test_it.py::test_within" in updated and "PASSED test_it.py::test_plain" in updated
+    assert len(list((suite / "neuron_explorer_baselines").iterdir())) == 1
+    again = run(suite, *chosen)
+    assert "PASSED test_it.py::test_baseline" in again and "1 failed, 3 passed" in again
