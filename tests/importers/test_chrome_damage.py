@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import sys
@@ -240,19 +239,10 @@ def test_a_bomb_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.read["events"] == 4 and "times its size" in " ".join(found.notes)
 
 
-def test_links_pipes_and_archives(tmp_path: Path) -> None:
-    import tarfile
-    import zipfile
-
+def test_links_and_pipes(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     os.mkfifo(tmp_path / "pipe")
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.writestr("a.json", TEXT)
-    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive_:
-        info = tarfile.TarInfo("a.json")
-        info.size = len(TEXT)
-        archive_.addfile(info, io.BytesIO(TEXT.encode()))
-    for name in ("loop", "pipe", "a.zip", "a.tar.gz", "missing"):
+    for name in ("loop", "pipe", "missing"):
         with pytest.raises(BadTraceError):
             import_trace(tmp_path / name)
     folder = tmp_path / "folder"

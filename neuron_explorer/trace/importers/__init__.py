@@ -18,7 +18,7 @@ from .report import ImportReport, Progress, Skipped
 
 __all__ = ["FORMATS", "ImportReport", "Importer", "Progress", "Skipped", "default_output", "find", "import_trace"]
 
-FORMATS: Final = ("aws_neuron", "torch_trace", "kineto", "chrome_json")
+FORMATS: Final = ("archive", "aws_neuron", "torch_trace", "kineto", "chrome_json")
 """Modules of this package, each with an ``IMPORTER``."""
 
 
@@ -64,8 +64,8 @@ def find(path: Path) -> Importer | None:
 def default_output(path: Path) -> Path:
     """The trace beside what it is made from: ``run.parquet`` for ``run.log`` and for the directory ``run``."""
     named = Path(os.path.abspath(path))
-    name = named.name.removesuffix(".gz")
-    for suffix in (".log", ".json", ".pt.trace"):
+    name = named.name
+    for suffix in (".gz", ".zst", ".bz2", ".tgz", ".tar", ".zip", ".log", ".json", ".pt.trace"):
         name = name.removesuffix(suffix)
     return named.with_name(f"{name or 'trace'}.parquet")
 
@@ -109,7 +109,7 @@ def _unknown(path: Path) -> str:
     shown = printable(path)
     known = (
         "formats that are known: torch.profiler and Chrome traces (JSON, also packed with gzip), TORCH_TRACE logs, "
-        "profiles of AWS Neuron Explorer"
+        "zip and tar archives of them, profiles of AWS Neuron Explorer"
     )
     if path.is_dir():
         return f"{shown} holds no file of a format that can be imported; {known}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from ....errors import BadTraceError, OutputError
 from ...sniff import printable
-from ..report import ImportReport, Progress
+from ..report import ImportReport, Progress, Skipped
 from .calls import only_calls
 from .collect import Collected, collect
 from .distinct import distinct
@@ -39,14 +40,17 @@ def import_file(
     path: Path, output: Path, dialect: Dialect, progress: Progress | None = None, *,
     device_type: Callable[[set[str], str], str] = lambda categories, label: "device",
     step_number: Callable[[str], int] = lambda name: -1, sources: Sources = lambda found: {},
-    in_memory: int | None = None,
+    in_memory: int | None = None, beside: tuple[Skipped, ...] = (),
 ) -> ImportReport:  # fmt: skip
-    """Read ``path``, write the trace. Raises ``BadTraceError`` when not one event is in it."""
+    """Read ``path``, write the trace. Raises ``BadTraceError`` when not one event is in it.
+
+    ``beside``: what was left out beside the file, for its report.
+    """
     try:
         store = Store(output.parent) if in_memory is None else Store(output.parent, in_memory)
         try:
             found = collect(path, dialect, store, progress)
-            return _write(path, output, found, device_type, step_number, sources)
+            return _write(path, output, found, device_type, step_number, sources, beside)
         finally:
             store.close()
     except OSError as error:
@@ -58,7 +62,7 @@ def import_file(
 
 def _write(
     path: Path, output: Path, found: Collected, device_type: Callable[[set[str], str], str],
-    step_number: Callable[[str], int], sources: Sources,
+    step_number: Callable[[str], int], sources: Sources, beside: tuple[Skipped, ...],
 ) -> ImportReport:  # fmt: skip
     from ...write import TraceWriter
 
@@ -107,6 +111,7 @@ def _write(
         found.losses.add("details of events beyond 256 MiB", maker.refused)
         found.losses.add("flow ends without a start, or without an event", tally.flows_open)
         report = report_of(found, nested, tally, output, facts, len(frames.parent) - 1, calls_alone)
+        report = replace(report, skipped=report.skipped + beside)
         writer.close(metadata_of(found, nested, made, tally, facts, tree, report, len(embedded)))
     return report
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ...paths import PathRules
     from .process import ProcessLog
 
-__all__ = ["IMPORTER", "TorchTrace"]
+__all__ = ["IMPORTER", "TorchTrace", "read_logs"]
 
 MAX_STRINGS: Final = 200_000
 MAX_STRING: Final = 4000
@@ -63,24 +64,32 @@ class TorchTrace:
         found = groups(path)
         if not found:
             raise BadTraceError(f"{printable(path)} holds no TORCH_TRACE log.")
-        total = sum(_size(part) for group in found for part in group.parts)
-        losses, done, budget = Losses(), 0, Budget()
-        logs: list[ProcessLog] = []
-        ranks: list[int] = []
-        files: set[str] = set()
-        for group in found:
-            for log, rank in _processes(group, losses, (done, total, progress), files, budget):
-                logs.append(log)
-                ranks.append(rank)
-            done += sum(_size(part) for part in group.parts)
-        if progress is not None:
-            progress(total, total)
-        order = sorted(range(len(logs)), key=lambda n: (ranks[n], logs[n].first))
-        logs, ranks = [logs[n] for n in order], [ranks[n] for n in order]
-        return _write(path, output, logs, ranks, losses, files, (sum(len(g.parts) for g in found), total))
+        return read_logs(path, found, output, progress)
 
 
 IMPORTER: Final = TorchTrace()
+
+
+def read_logs(
+    path: Path, found: list[LogGroup], output: Path, progress: Progress | None = None,
+    beside: tuple[Skipped, ...] = (),
+) -> ImportReport:  # fmt: skip
+    """Write the trace of these logs. ``path`` names them in messages; ``beside``: what was left out beside them."""
+    total = sum(_size(part) for group in found for part in group.parts)
+    losses, done, budget = Losses(), 0, Budget()
+    logs: list[ProcessLog] = []
+    ranks: list[int] = []
+    files: set[str] = set()
+    for group in found:
+        for log, rank in _processes(group, losses, (done, total, progress), files, budget):
+            logs.append(log)
+            ranks.append(rank)
+        done += sum(_size(part) for part in group.parts)
+    if progress is not None:
+        progress(total, total)
+    order = sorted(range(len(logs)), key=lambda n: (ranks[n], logs[n].first))
+    logs, ranks = [logs[n] for n in order], [ranks[n] for n in order]
+    return _write(path, output, logs, ranks, losses, files, (sum(len(g.parts) for g in found), total), beside)
 
 
 def _processes(
@@ -139,7 +148,7 @@ def _intern(body: Any, strings: dict[int, str], losses: Losses, where: str, budg
 
 def _write(
     path: Path, output: Path, logs: list[ProcessLog], ranks: list[int], losses: Losses, files: set[str],
-    size: tuple[int, int],
+    size: tuple[int, int], beside: tuple[Skipped, ...],
 ) -> ImportReport:  # fmt: skip
     from ...compile_rows import compile_trace
     from ...write import TraceWriter
@@ -150,6 +159,7 @@ def _write(
     kept = [n for n, c in enumerate(compiles) if c.compilations or c.limits or c.breaks]
     rules = path_rules(compiles, files)
     report = _report(output, logs, compiles, losses, size, rules)
+    report = replace(report, skipped=report.skipped + beside)
     if not kept:
         lost = "; ".join(f"{s.number:,} {s.what}" for s in report.losses[:3])
         raise BadTraceError(

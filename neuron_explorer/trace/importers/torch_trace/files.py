@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from .lines import header_of, open_log
 
-__all__ = ["LogGroup", "groups", "holds_log", "is_log"]
+__all__ = ["LogGroup", "grouped", "groups", "holds_log", "is_log"]
 
 MAX_FILES: Final = 10_000
 MAX_DEPTH: Final = 3
@@ -58,7 +59,11 @@ def holds_log(directory: Path) -> bool:
 
 def groups(path: Path) -> list[LogGroup]:
     """The logs at ``path``, a file or a directory, by rank; files of other formats are left out."""
-    files = [path] if path.is_file() else list(_walk(path))
+    return grouped([path] if path.is_file() else _walk(path))
+
+
+def grouped(files: Sequence[Path]) -> list[LogGroup]:
+    """The logs among files, by rank; files of other formats are left out."""
     found: dict[tuple[str, str], list[tuple[bytes, int, Path]]] = {}
     for file in files:
         try:
