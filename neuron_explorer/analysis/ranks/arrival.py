@@ -71,20 +71,23 @@ def skew(run: RunFacts, matching: Matching, clocks: Clocks) -> Skew:
     counted = _steady_steps(run)
     groups = []
     for group in matching.groups:
-        found = _of_group(group, clocks, counted, places)
-        if found is None:
+        present = [i for i, rank in enumerate(group.ranks) if rank in clocks.of]
+        use = _used(group, present, counted)
+        if not len(use):
             continue
-        arrivals, wait, there, present = found
-        groups.append(arrivals)
+        lanes = _Lanes(group, present, use, clocks)
+        found, last_at = lanes.arrivals(places)
+        groups.append(found)
         of = np.array([column[group.ranks[i]] for i in present])
-        late = np.array([column[rank] for rank in arrivals.last.tolist()])
-        if few:
-            for rank in np.unique(late).tolist():
-                waiting[of, rank] += wait[late == rank].sum(axis=0)
-        waited[of] += wait.sum(axis=0)
-        caused += np.bincount(late, wait.sum(axis=1), len(ranks))
+        late = of[last_at]
         last += np.bincount(late, minlength=len(ranks))
-        attended[of] += there.sum(axis=0)
+        caused += np.bincount(late, found.waited, len(ranks))
+        for at, rank in enumerate(of.tolist()):
+            wait, there = lanes.wait(at, found, last_at)
+            waited[rank] += wait.sum()
+            attended[rank] += there
+            if few:
+                waiting[rank] += np.bincount(late, wait, len(ranks))
     waits_for = np.full(len(ranks), -1, np.int64)
     if few and len(ranks):
         most = waiting.argmax(axis=1)
@@ -101,59 +104,95 @@ def _steady_steps(run: RunFacts) -> np.ndarray | None:
     return numbers if len(numbers) else None
 
 
-def _of_group(
-    group: Matched, clocks: Clocks, counted: np.ndarray | None, places: dict[str, int]
-) -> tuple[Arrivals, np.ndarray, np.ndarray, list[int]] | None:
-    present = [i for i, rank in enumerate(group.ranks) if rank in clocks.of]
+def _used(group: Matched, present: list[int], counted: np.ndarray | None) -> np.ndarray:
+    """The rows that count: of the steps that count, and at least two aligned ranks took part."""
     if len(present) < 2 or not len(group.rows):
-        return None
-    rows = group.rows[:, present]
-    operation = group.take("operation")[:, present]
-    there = (rows >= 0) & (operation == group.operation[:, None])
-    step = group.take("step").max(axis=1)
-    use = there.sum(axis=1) >= 2
-    # Sampled steps: a step that no rank kept is taken as one that counts.
+        return np.zeros(0, np.int64)
+    number = np.zeros(len(group.rows), np.int64)
+    for i in present:
+        number += (group.column("operation", i) == group.operation) & (group.rows[:, i] >= 0)
+    use = number >= 2
     if counted is not None:
-        known = counted[np.minimum(np.searchsorted(counted, step), len(counted) - 1)] == step
-        use &= known
-    if not use.any():
-        return None
-    begin, exposed = group.take("begin")[:, present], group.take("exposed")[:, present]
-    arrive, error = np.zeros(rows.shape), np.zeros(rows.shape)
-    for at, i in enumerate(present):
-        clock = clocks.of[group.ranks[i]]
-        arrive[:, at], error[:, at] = clock.to_reference(begin[:, at]), clock.error_at(begin[:, at])
-    arrive, error, there, exposed = arrive[use], error[use], there[use], exposed[use]
-    early, late = np.where(there, arrive, np.inf), np.where(there, arrive, -np.inf)
-    number = np.arange(len(early))
-    first, last = early.argmin(axis=1), late.argmax(axis=1)
-    end = late[number, last]
-    second = late.copy()
-    second[number, last] = -np.inf
-    wait = np.where(there, np.minimum(np.maximum(end[:, None] - arrive, 0), np.maximum(exposed, 0)), 0)
-    wait[number, last] = 0
-    names = np.array([group.ranks[i] for i in present])
-    positions = _positions(group, present, use, last, places)
-    arrivals = Arrivals(
-        group, group.number[use], group.operation[use], step[use], names[first], names[last],
-        end - early[number, first], end - second.max(axis=1), error[number, first] + error[number, last],
-        wait.sum(axis=1), positions, end, group.take("bytes").max(axis=1)[use],
-    )  # fmt: skip
-    return arrivals, wait, there, present
+        step = _largest(group, "step")
+        use &= counted[np.minimum(np.searchsorted(counted, step), len(counted) - 1)] == step
+    return np.flatnonzero(use)
+
+
+def _largest(group: Matched, column: str) -> np.ndarray:
+    found: np.ndarray = group.take(column).max(axis=1)
+    return found
+
+
+class _Lanes:
+    """The ranks of a group one after another: a column is contiguous, a row is not."""
+
+    def __init__(self, group: Matched, present: list[int], use: np.ndarray, clocks: Clocks) -> None:
+        self._group, self._present, self._clocks = group, present, clocks
+        self._use = slice(None) if len(use) == len(group.rows) else use
+        self._operation = group.operation[self._use]
+        self._number = len(use)
+
+    def _column(self, name: str, at: int) -> np.ndarray:
+        column: np.ndarray = self._group.column(name, self._present[at])[self._use]
+        return column
+
+    def _there(self, at: int) -> np.ndarray:
+        there: np.ndarray = self._column("operation", at) == self._operation
+        return there
+
+    def _arrival(self, at: int) -> tuple[np.ndarray, np.ndarray]:
+        """Reference times, and bounds of their errors."""
+        clock = self._clocks.of[self._group.ranks[self._present[at]]]
+        begin = self._column("begin", at)
+        return clock.to_reference(begin), clock.error_at(begin)
+
+    def arrivals(self, places: dict[str, int]) -> tuple[Arrivals, np.ndarray]:
+        """What is told of the collectives, and which of the present ranks came last."""
+        early, late, second = (np.full(self._number, value) for value in (np.inf, -np.inf, -np.inf))
+        first_error, last_error = np.zeros(self._number), np.zeros(self._number)
+        first, last = np.zeros(self._number, np.int64), np.zeros(self._number, np.int64)
+        for at in range(len(self._present)):
+            time, error = self._arrival(at)
+            there = self._there(at)
+            sooner, later = there & (time < early), there & (time > late)
+            early[sooner], first[sooner], first_error[sooner] = time[sooner], at, error[sooner]
+            second = np.where(later, late, np.where(there, np.maximum(second, time), second))
+            late[later], last[later], last_error[later] = time[later], at, error[later]
+        waited = np.zeros(self._number)
+        for at in range(len(self._present)):
+            waited += self._wait(at, late, last)
+        group, names = self._group, np.array([self._group.ranks[i] for i in self._present])
+        positions = _positions(group, self._present, self._use, last, places)
+        return Arrivals(
+            group, group.number[self._use], self._operation, _largest(group, "step")[self._use], names[first],
+            names[last], late - early, late - second, first_error + last_error, waited, positions, late,
+            _largest(group, "bytes")[self._use],
+        ), last  # fmt: skip
+
+    def _wait(self, at: int, late: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """ns that a rank did nothing but wait for the last."""
+        time, _ = self._arrival(at)
+        exposed = np.maximum(self._column("exposed", at), 0)
+        waits = self._there(at) & (last != at)
+        return np.where(waits, np.minimum(np.maximum(late - time, 0), exposed), 0)
+
+    def wait(self, at: int, found: Arrivals, last: np.ndarray) -> tuple[np.ndarray, int]:
+        """The same for arrivals that were found, and how many collectives the rank was in."""
+        return self._wait(at, found.at, last), int(self._there(at).sum())
 
 
 def _positions(
-    group: Matched, present: list[int], use: np.ndarray, last: np.ndarray, places: dict[str, int]
+    group: Matched, present: list[int], use: np.ndarray | slice, last: np.ndarray, places: dict[str, int]
 ) -> np.ndarray:
     """The place of the last rank's call in each row."""
-    line = group.take("line")[:, present][use][np.arange(len(last)), last]
     found = np.full(len(last), -1, np.int64)
     for at, i in enumerate(present):
-        mine = last == at
-        for one in np.unique(line[mine]).tolist():
-            file, number, _ = group.facts[i].place(one)
+        mine = np.flatnonzero(last == at)
+        line = group.column("line", i)[use][mine]
+        for one in np.flatnonzero(np.bincount(line + 1)).tolist() if len(line) else ():
+            file, number, _ = group.facts[i].place(one - 1)
             if file:
-                found[mine & (line == one)] = places.setdefault(place(file, number), len(places))
+                found[mine[line == one - 1]] = places.setdefault(place(file, number), len(places))
     return found
 
 

@@ -96,12 +96,10 @@ def group_times(run: RunFacts, matching: Matching) -> tuple[list[GroupTime], lis
 def _transfers(matched: Matched, by_group: dict, by_dimension: dict) -> None:  # type: ignore[type-arg]
     """From the last arrival to the end, without any clock: no rank takes less than that, and the last takes it."""
     begin, end, size = matched.take("begin"), matched.take("end"), matched.take("bytes").max(axis=1)
-    took = np.full(begin.shape, np.inf)
+    least = np.full(len(begin), np.inf)
     for at, facts in enumerate(matched.facts):
-        rows = matched.rows[:, at]
-        known = (rows >= 0) & completed(facts)[np.maximum(rows, 0)] & (end[:, at] > begin[:, at])
-        took[known, at] = (end - begin)[known, at]
-    least = took.min(axis=1)
+        known = np.append(completed(facts), False)[matched.rows[:, at]] & (end[:, at] > begin[:, at])
+        np.minimum(least, np.where(known, end[:, at] - begin[:, at], np.inf), out=least)
     group = matched.group
     ranks = group.size if group.size > 0 else max(len(group.ranks), len(matched.ranks))
     dimension = group.mesh_dimension or group.description or group.name

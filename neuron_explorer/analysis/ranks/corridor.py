@@ -8,8 +8,12 @@ among its corners: bounds that no possible line breaks.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+
+_EXACT: Final = 1e-6
+"""ns within which a bound is kept: times are whole ns."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +54,27 @@ def corridor(
     if bottom > top:
         return None
     corners = np.array([[bottom, bottom], [top, bottom], [top, top], [bottom, top]])
-    # Each cut removes the corner that breaks a bound most; few bounds touch the polygon.
-    for _ in range(len(a) + 4):
-        broken = a[:, None] * corners[:, 0] + b[:, None] * corners[:, 1] - c[:, None]
-        worst = int(np.argmax(broken.max(axis=1)))
-        if broken[worst].max() <= 1e-6:
+    # Each round removes the corners by the bounds that they break most. What no corner breaks is never broken again:
+    # the polygon only shrinks.
+    while True:
+        broken = np.zeros(len(a), bool)
+        worst = {}
+        for u, v in corners.tolist():
+            beyond = a * u + b * v - c
+            broken |= beyond > _EXACT
+            at = int(beyond.argmax())
+            if beyond[at] > _EXACT:
+                worst[at] = (float(a[at]), float(b[at]), float(c[at]))
+        if not worst:
             return Corridor(low, high, corners)
-        corners = _cut(corners, broken[worst])
-        if not len(corners):
-            return None
-    return Corridor(low, high, corners)
+        for own_a, own_b, own_c in worst.values():
+            corners = _cut(corners, own_a * corners[:, 0] + own_b * corners[:, 1] - own_c)
+            if not len(corners):
+                return None
+        broken[list(worst)] = False
+        a, b, c = a[broken], b[broken], c[broken]
+        if not len(a):
+            return Corridor(low, high, corners)
 
 
 def _cut(corners: np.ndarray, beyond: np.ndarray) -> np.ndarray:

@@ -197,10 +197,9 @@ def _counts(group: Matched) -> list[Finding]:
 
 
 def _completed(group: Matched) -> np.ndarray:
-    found = np.zeros(group.rows.shape, bool)
+    found = np.empty(group.rows.shape, bool, order="F")
     for at, facts in enumerate(group.facts):
-        rows = group.rows[:, at]
-        found[:, at] = completed(facts)[np.maximum(rows, 0)] & (rows >= 0)
+        found[:, at] = np.append(completed(facts), False)[group.rows[:, at]]
     return found
 
 

@@ -16,6 +16,8 @@ from neuron_explorer.analysis.ranks.facts import OPERATION_CODES, PEER_TO_PEER, 
 
 MOST_CELLS: Final = 1 << 25
 """Cells of a group's matrix; of more collectives, every second, fourth … is looked at."""
+MOST_KEPT: Final = 1 << 22
+"""Cells of a column that is kept for the next question; of larger ones each is made anew."""
 _UNNUMBERED: Final = 1 << 61
 _P2P: Final = tuple(OPERATION_CODES[name] for name in PEER_TO_PEER)
 
@@ -36,14 +38,28 @@ class Matched:
     facts: tuple[RankFacts, ...] = field(repr=False, compare=False)
     numbered: bool = True
     doubled: int = 0
+    _taken: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def take(self, column: str) -> np.ndarray:
-        """A column of the collectives as a matrix like ``rows``; -1 where there is no row."""
-        found = np.full(self.rows.shape, -1, np.int64)
+        """A column of the collectives as a matrix like ``rows``; -1 where there is no row. Nobody may change it."""
+        kept = self._taken.get(column)
+        if kept is not None:
+            return kept
+        found = np.empty(self.rows.shape, np.int64, order="F")
         for at, facts in enumerate(self.facts):
-            there = self.rows[:, at] >= 0
-            found[there, at] = facts.columns("collectives")[column][self.rows[there, at]]
+            # Position -1, no row, is that of the -1 which is put at the end.
+            found[:, at] = np.append(facts.columns("collectives")[column], -1)[self.rows[:, at]]
+        if found.size <= MOST_KEPT:
+            self._taken[column] = found
         return found
+
+    def column(self, name: str, rank: int) -> np.ndarray:
+        """A column of ``take``: that of the rank at a position of ``ranks``."""
+        kept = self._taken.get(name)
+        if kept is not None:
+            mine: np.ndarray = kept[:, rank]
+            return mine
+        return np.append(self.facts[rank].columns("collectives")[name], -1)[self.rows[:, rank]]
 
     @cached_property
     def operation(self) -> np.ndarray:
@@ -105,7 +121,7 @@ def _members(run: RunFacts) -> list[tuple[Group, list[Member]]]:
                 known[group.name].append(group)
     found: dict[tuple[str, tuple[int, ...]], tuple[Group, list[Member]]] = {}
     for facts in run.ranks:
-        used = set(facts.columns("collectives")["group"].tolist())
+        used = set(np.flatnonzero(np.bincount(facts.columns("collectives")["group"] + 1)) - 1)
         for at, group in enumerate(facts.groups):
             if at not in used:
                 continue
@@ -124,14 +140,15 @@ def _matched(group: Group, members: list[Member]) -> Matched:
         mine = mine[(table["sequence"][mine] % stride == 0) | (table["hung"][mine] == 1)]
         key = _keys(table, mine)
         numbered &= not bool((key >= _UNNUMBERED).any())
-        unique, first = np.unique(key, return_index=True)
+        unique, rows_of = _once(key, mine)
         doubled += len(key) - len(unique)
         keys.append(unique)
-        positions.append(mine[first])
-    every = np.unique(np.concatenate(keys))
+        positions.append(rows_of)
+    same = all(np.array_equal(key, keys[0]) for key in keys)  # as of most runs
+    every = keys[0] if same else np.unique(np.concatenate(keys))
     most = max(1, MOST_CELLS // len(members))
     every = every[:: -(-len(every) // most)] if len(every) > most else every
-    rows = np.full((len(every), len(members)), -1, np.int64)
+    rows = np.full((len(every), len(members)), -1, np.int64, order="F")
     for column, (key, position) in enumerate(zip(keys, positions, strict=True)):
         at_row = np.minimum(np.searchsorted(every, key), max(len(every) - 1, 0))
         fits = every[at_row] == key if len(every) else np.zeros(0, bool)
@@ -171,5 +188,8 @@ def _messages(group: Group, members: list[Member]) -> list[Messages]:
 
 
 def _once(number: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each number once, ascending, with the first row that has it."""
+    if (number[1:] > number[:-1]).all():
+        return number, rows
     unique, first = np.unique(number, return_index=True)
     return unique, rows[first]

@@ -15,6 +15,7 @@ from neuron_explorer.analysis.ranks.stragglers import CAUSES, Straggler
 from neuron_explorer.analysis.ranks.view import RunView
 
 MOST_IN_MATRIX: Final = 512
+_NONE: Final = np.zeros(0, np.int64)
 
 
 def rank_rows(run: RunView) -> list[dict[str, Any]]:
@@ -58,18 +59,26 @@ def middle(values: np.ndarray) -> float | None:
 def step_table(run: RunView, top: int) -> AnswerTable:
     """A row a step, the first ``top``."""
     matrix = run.matrix
-    own, names = matrix.own, np.array(matrix.ranks)
-    records = []
-    for at in range(min(len(matrix.steps), top)):
-        there = np.flatnonzero(np.isfinite(matrix.total[at]))
-        total, mine = matrix.total[at, there], own[at, there]
-        slow, most = int(total.argmax()), int(mine.argmax())
-        records.append({
-            "step": int(matrix.steps[at]), "median_ns": float(np.median(total)), "slowest_ns": float(total[slow]),
-            "slowest_rank": int(names[there[slow]]), "own_median_ns": float(np.median(mine)),
-            "own_most_ns": float(mine[most]), "own_most_rank": int(names[there[most]]), "ranks": len(there),
-        })  # fmt: skip
+    number = min(len(matrix.steps), top)
+    there = np.isfinite(matrix.total[:number])
+    total, own = (np.where(there, values[:number], -np.inf) for values in (matrix.total, matrix.own))
+    slow, most = (values.argmax(axis=1) for values in (total, own)) if number else (_NONE, _NONE)
+    names, at = np.array(matrix.ranks), np.arange(number)
+    columns = (
+        matrix.steps[:number], by_row(matrix.total[:number]), total[at, slow], names[slow], by_row(matrix.own[:number]),
+        own[at, most], names[most], there.sum(axis=1),
+    )  # fmt: skip
+    keys = [column.name for column in t.STEPS.columns]
+    records = [dict(zip(keys, row, strict=True)) for row in zip(*(c.tolist() for c in columns), strict=True)]
     return fill(t.STEPS, records, top, total_rows=len(matrix.steps))
+
+
+def by_row(values: np.ndarray) -> np.ndarray:
+    """The median of what is there in each row."""
+    if np.isfinite(values).all() and values.size:
+        found: np.ndarray = np.median(values, axis=1)
+        return found
+    return np.array([float(np.median(row[np.isfinite(row)])) for row in values])
 
 
 def matrix_table(run: RunView, top: int) -> AnswerTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -33,7 +34,7 @@ class StepMatrix:
     steady: bool
     stride: int
 
-    @property
+    @cached_property
     def own(self) -> np.ndarray:
         """``total`` without ``collectives_exposed``."""
         found: np.ndarray = self.total - self.parts[:, :, COMMUNICATION]
