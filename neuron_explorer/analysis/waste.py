@@ -134,7 +134,8 @@ def _answer(trace: Trace, ask: Ask) -> Answer:
         *unless_observed(trace, "shapes", "casts and copies of layout", "record with shapes=True"),
         *unless_observed(trace, "tensors", "whether two calls had the same tensors: repeated copies, recomputed "
                          "operators and exact round trips", "record with tensors=True"),
-        Missing("results that nothing uses", "a recording holds the inputs of operators, not what became of results"),
+        Missing("results that nothing uses", "a recording holds which storages operators get, not in which they leave "
+                "their results: what nobody reads is never seen"),
     ]  # fmt: skip
     notes = ("Findings overlap where two rules see the same events: their times do not add up.",)
     return Answer(

@@ -200,6 +200,9 @@ def _capabilities(found: Collected, made: Made, tally: Tally, tree: FrameTree) -
                        ("collectives", "collective")):  # fmt: skip
         seen(name, kind in kinds)
     seen("steps", len(made.steps.number) > 0, "", "no step() of the profiler and no optimizer in the file")
+    if torch and "autograd" in kinds:
+        seen("recompute", tally.stacks, "",
+             "without with_stack=True only checkpoint(use_reentrant=True) can be told from backward")  # fmt: skip
     if not torch:
         limit = "one frame, named by the event: the line of the function's definition"
         answer["stacks"] = capability(tally.stacks, limit if tally.stacks else absent)

@@ -55,6 +55,7 @@ class Frames:
     exact: np.ndarray
     module: np.ndarray  # code into modules
     in_module: np.ndarray
+    checkpoint: np.ndarray  # the nearest node of torch's activation checkpointing, 0
     place: np.ndarray
     files: TextTable
     functions: TextTable
@@ -145,7 +146,8 @@ class FrameTree:
         return Frames(
             parent=parent, file=file, line=line, function=functions.codes(p[2] for p in parsed), user=user,
             library=library, shown=_shown(parent, user, library), exact=np.array(self._exact, bool), module=module,
-            in_module=in_module, place=np.where(file >= 0, file.astype(np.int64) << 32 | np.maximum(line, 0), -1),
+            in_module=in_module, checkpoint=_checkpoints(parent, [p[0] for p in parsed]),
+            place=np.where(file >= 0, file.astype(np.int64) << 32 | np.maximum(line, 0), -1),
             files=files, functions=functions, modules=modules,
             shown_files={p[0]: i.shown for p, i in zip(parsed, infos, strict=True) if i is not None},
         )  # fmt: skip
@@ -175,6 +177,13 @@ def _parsed(name: str) -> tuple[str, int, str]:
         return "", -1, name[:2000]
     line = int(found["line"])
     return found["file"][:4000], line if 0 < line < 1 << 31 else -1, found["function"][:2000]
+
+
+def _checkpoints(parent: np.ndarray, files: list[str]) -> np.ndarray:
+    found = [0] * len(parent)
+    for node, above in enumerate(parent.tolist()):
+        found[node] = node if files[node].replace("\\", "/").endswith("torch/utils/checkpoint.py") else found[above]
+    return np.array(found, np.int64)
 
 
 def _shown(parent: np.ndarray, user: np.ndarray, library: np.ndarray) -> np.ndarray:

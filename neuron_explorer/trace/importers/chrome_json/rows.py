@@ -23,6 +23,8 @@ from .tally import HOW, PHASE, TIMED, Tally
 __all__ = ["RowMaker"]
 
 _AUTOGRAD, _RANGE = CODE["autograd"], CODE["range"]
+_RUNS_AGAIN: Final = re.compile(r"(?:autograd::engine::evaluate_function: )?CheckpointFunctionBackward")
+"""Nodes that do nothing but run forward again and then, in nodes of their own, its backward."""
 _HAS_PHASE: Final = TIMED.copy()
 _HAS_PHASE[[CODE[k] for k in ("range", "device")]] = True
 
@@ -57,6 +59,7 @@ class RowMaker:
         self._name_nodes = name_nodes
         self._open = _Open(*(np.zeros(0, np.int64),) * 3, {n: np.zeros(0, np.int64) for n in _STATE})
         self._hierarchies = CodedById(lambda n: _hierarchy(texts.content(n)), frames.modules)
+        self._runs_again = CodedById(lambda n: "again" if _RUNS_AGAIN.fullmatch(texts.content(n)) else None)
         self._links = Links(nested, frames, self.tally)
         self._columns = Columns(nested.start, frames, kinds, layout, self.tally, own)
 
@@ -166,8 +169,20 @@ class RowMaker:
         phase = np.where(forward_phase, PHASE["forward"], PHASE["other"])
         phase[optimizer >= 0] = PHASE["optimizer"]
         phase[around >= 0] = PHASE["backward"]
+        phase[self._recomputes(whole, around)] = PHASE["recompute"]
         phase[~_HAS_PHASE[whole["kind"]]] = PHASE["other"]
         return phase
+
+    def _recomputes(self, whole: dict[str, np.ndarray], around: np.ndarray) -> np.ndarray:
+        """Positions of what a node of backward runs again: called by activation checkpointing within the node."""
+        inside = np.flatnonzero((around >= 0) & (whole["kind"] != _AUTOGRAD))
+        node = around[inside]
+        again = self._runs_again.codes(whole["name"][node]) >= 0
+        checkpoint = self.frames.checkpoint
+        called = checkpoint[whole["node"][inside]]
+        again |= (called > 0) & (called != checkpoint[whole["node"][node]])
+        found: np.ndarray = inside[again]
+        return found
 
     def _carry(self, window: Window, state: dict[str, np.ndarray]) -> None:
         """Keep the slices that go on."""
