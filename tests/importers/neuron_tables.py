@@ -151,6 +151,7 @@ def system_rows() -> Rows:
         "SystemProfileMetadata": [{"first_ts": "now", "last_ts": "then", "first_ts_ns": str(EPOCH), "last_ts_ns": "0",
                                    "ntff_version": 6, "hbm_capacity_bytes": 12 << 30}],
         "SystemProfileEvents": [
+            event(9, "ProfilerStep#3", 0, 60_000, "framework"),
             event(1, "train.py(12): step", 0, 50_000, "framework"),
             event(2, "aten::mm", 1_000, 20_000, "framework", flow_id=["77"]),
             event(3, "nrt_execute", 5_000, 15_000, "neuron_rt", flow_id=["77"], nc_idx=0),

@@ -256,7 +256,12 @@ def test_a_system_profile_has_threads_cores_and_what_started_what(system: Trace)
     assert [(names[r["lane"]], r["correlation"]) for r in executions] == [
         ("NeuronCore 4", operator["id"]), ("NeuronCore 4, core 1", operator["id"]),
     ]  # fmt: skip
-    assert names[operator["lane"]] == "main thread"
+    assert names[operator["lane"]] == "main thread" and operator["step"] == 3
+    assert [(r["name"], r["step"], names[r["lane"]]) for r in rows(system, "step")] == [("step 3", 3, "steps")]
+    assert rows(system, "copy")[0]["step"] == -1
+    told = system.metadata["attribution"]
+    assert told["by_attribution"]["definition"] == {"events": 2, "self_ns": 19_000}
+    assert told["op_time_with_line_ns"] == 19_000
     assert json.loads(rows(system, "copy")[0]["detail"])["direction"] == "host_to_device"
     assert system.metadata["start_unix_ns"] == EPOCH
     said = facts(system)

@@ -18,11 +18,11 @@ from .stacks import Frames
 from .tables import Batch
 from .values import MISSING
 
-__all__ = ["Draft", "Times", "known", "members"]
+__all__ = ["COUNTED", "Draft", "Times", "known", "members"]
 
 WEEK: Final = 7 * 86_400 * 10**9
 _MOST_TIME: Final = 1 << 61
-_COUNTED: Final = ("op", "autograd", "launch", "copy", "sync", "fallback", "collective")
+COUNTED: Final = ("op", "autograd", "launch", "copy", "sync", "fallback", "collective")
 
 
 @dataclass(frozen=True)
@@ -102,14 +102,14 @@ class Draft:
 
     def _attributed(self, kind: str | Sequence[str], rows: int, columns: Mapping[str, Any]) -> None:
         how = columns.get("attribution")
-        if how is None or (isinstance(kind, str) and kind not in _COUNTED):
+        if how is None or (isinstance(kind, str) and kind not in COUNTED):
             return
         kinds = [kind] * rows if isinstance(kind, str) else kind
         hows = [how] * rows if isinstance(how, str) else how
         lines = columns.get("line", [-1] * rows)
         spent = np.maximum(np.asarray(columns["duration"]), 0).tolist()
         for one, means, line, ns in zip(kinds, hows, lines, spent, strict=True):
-            if one in _COUNTED and means:
+            if one in COUNTED and means:
                 entry = self.how.setdefault(means, [0, 0])
                 entry[0] += 1
                 entry[1] += ns

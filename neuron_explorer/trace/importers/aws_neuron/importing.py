@@ -14,6 +14,7 @@ from .draft import Draft
 from .losses import Losses
 from .nest import nest
 from .spill import Spill
+from .steps import Steps
 from .system import read_system
 from .tables import NEWEST_MAJOR, Tables
 from .writing import document, write_rows
@@ -37,10 +38,12 @@ def import_tables(
         system = tables.has("SystemProfileEvents") or tables.has("SystemProfileMetadata")
         observed: dict[str, str | None] = {"device_time": ""}
         said: dict[str, Any] = {}
-        ranks, threads = 1, set()
+        ranks, threads, steps = 1, set(), []
         if system:
             outside = read_system(tables, draft, form, profile.name)
-            facts, threads, ranks = outside.facts, outside.threads, outside.processes
+            facts, threads, ranks, steps = outside.facts, outside.threads, outside.processes, outside.steps
+            if steps:
+                observed["steps"] = ""
         else:
             inside = read_device(tables, draft, form, profile.name)
             facts, said = inside.facts, inside.said
@@ -66,11 +69,11 @@ def import_tables(
         origin = min(spill.low, 0) if not system and spill.low < 10**15 else spill.low
         numbers, lanes = draft.lanes.final()
         with TraceWriter(output) as writer:
-            calls = write_rows(writer, draft, lanes, numbers, origin, nested)
+            calls = write_rows(writer, draft, lanes, numbers, origin, nested, Steps(steps))
             losses.add("Python calls", calls, "they became the stacks of what ran in them", harmless=True)
             report = _report(profile, output, tables, draft, columns, losses, size)
             writer.close(document(draft, facts, lanes, report, origin, said=said, observed=observed, ranks=ranks,
-                                  calls=calls))  # fmt: skip
+                                  calls=calls, steps=steps))  # fmt: skip
         if progress is not None:
             progress(1, 1)
         return report

@@ -20,7 +20,9 @@ ENGINE_NAMES: Final = {
 SHOWN: Final = {"tensor": "Tensor", "vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd", "sync": "Sync"}
 MOST: Final = 4_000
 
-_GROUPS: Final = ("operators", "thread", "executions", "engine", "queue", "collective", "core", "level", "counter")
+_GROUPS: Final = (
+    "steps", "operators", "thread", "executions", "engine", "queue", "collective", "core", "level", "counter",
+)  # fmt: skip
 
 
 @dataclass
@@ -45,7 +47,7 @@ class Lanes:
             if len(self._lanes) >= MOST:
                 self.refused += 1
                 return next((n.number for (g, _), n in reversed(self._lanes.items()) if g == group), 0)
-            kind = {"operators": "operators", "thread": "thread", "counter": "counter"}.get(group, "device")
+            kind = group if group in ("operators", "thread", "counter", "steps") else "device"
             entry = thread_lane(0, name[:200] or group, kind=kind, thread=-1, process=0) | fields
             found = self._lanes[group, key] = _Lane(len(self._lanes), group, (*order, name), entry)
         return found.number
@@ -56,11 +58,14 @@ class Lanes:
         numbers = np.zeros(max(1, len(inside)), np.int32)
         table = []
         streams: dict[Any, int] = {}
+        first = next((n.entry for n in inside if n.group == "thread"), None)
         for position, lane in enumerate(inside):
             numbers[lane.number] = position
             entry = lane.entry | {"lane": position}
             if entry["kind"] == "device" and entry["stream"] < 0:
                 entry["stream"] = streams[entry["device"]] = streams.get(entry["device"], -1) + 1
+            if lane.group == "counter" and first is not None:  # samples of the host, of no process of their own
+                entry |= {"process": first["process"], "process_name": first["process_name"]}
             table.append(entry)
         return numbers, table
 

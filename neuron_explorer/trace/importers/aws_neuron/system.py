@@ -32,7 +32,8 @@ _RUNTIME: Final[Mapping[str, str]] = {
 _DIRECTIONS: Final = {"dmem_buf_copyin": "host_to_device", "dmem_buf_copyout": "device_to_host"}
 _OPERATOR: Final = re.compile(r"(aten|prims|c10d|_c10d_functional|torch_neuronx|neuron)::\w")
 MOST_CORES: Final = 10_000
-_STEP: Final = re.compile(r"ProfilerStep#\d+")
+_STEP: Final = re.compile(r"ProfilerStep#(\d{1,9})")
+MOST_STEPS: Final = 100_000
 
 
 @dataclass
@@ -42,13 +43,15 @@ class System:
     facts: DeviceProfile
     threads: set[int]
     processes: int
-    steps: bool = False
+    steps: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """Rank, start, end and number of each step."""
 
 
 @dataclass
 class _Seen:
     processes: dict[tuple[str, int], int] = field(default_factory=dict)
     threads: set[int] = field(default_factory=set)
+    steps: list[tuple[int, int, int, int]] = field(default_factory=list)
     cores: dict[int, tuple[Busy, int]] = field(default_factory=dict)
     _waiting: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
@@ -99,7 +102,7 @@ def read_system(tables: Tables, draft: Draft, form: str, name: str) -> System:
         hardware=hardware, total_ns=total, engines=engines, memory=read_memory(tables), hbm_capacity=capacity,
         notices=read_notices(tables, draft), tables=dict(sorted(tables.read.items())),
     )  # fmt: skip
-    return System(facts, seen.threads, len(seen.processes))
+    return System(facts, seen.threads, len(seen.processes), sorted(seen.steps))
 
 
 def _events(batch: Batch, draft: Draft, seen: _Seen) -> None:
@@ -126,6 +129,13 @@ def _events(batch: Batch, draft: Draft, seen: _Seen) -> None:
             lane = _core_lane(draft, instance, rank, pid, core, physical, gid)
             if kind == "device":
                 seen.executed(gid if gid >= 0 else max(core, 0), start, ends[i])
+        elif kind == "step":
+            lane = draft.lanes.number("steps", rank, "steps", (rank,), process=pid, rank=rank,
+                                      process_name=_process_name(instance, pid))  # fmt: skip
+            found = _STEP.fullmatch(name)
+            if found and len(seen.steps) < MOST_STEPS:
+                seen.steps.append((rank, start, ends[i], int(found[1])))
+                name = f"step {found[1]}"
         elif text["framework_stream_id"][i] and source == "framework":
             stream = text["framework_stream_id"][i]
             lane = draft.lanes.number(

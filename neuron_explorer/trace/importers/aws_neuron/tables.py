@@ -278,9 +278,11 @@ class Tables:
         for table, present in sorted(self._present.items()):
             said = set(self.fields.get(table.lower(), {}))
             gone = sorted(said - present)
-            if gone:
+            for required in (True, False):
+                names = [n for n in gone if self.field(table, n).required is required]
+                what = "columns that are announced but absent" if required else "optional columns that are absent"
                 why = "the profile's own schema names them, but its table has no such column"
-                self.losses.add("columns that are announced but absent", len(gone), why, f"{table}: {_names(gone)}")
+                self.losses.add(what, len(names), why, f"{table}: {_names(names)}", harmless=not required)
             asked = self._asked.get(table, set())
             sought = sorted(c for c in asked if self.actual(table, c, sorted(present)) is None and c not in said)
             if sought:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,8 +13,9 @@ from ...device_profile import KEY, DeviceProfile, as_json
 from ...metadata import CAPABILITIES, capability, default_metadata
 from ...write import TraceWriter
 from ..report import ImportReport
-from .draft import Draft
+from .draft import COUNTED, Draft
 from .nest import PYTHON, Nested
+from .steps import Steps
 
 __all__ = ["document", "write_rows"]
 
@@ -27,7 +28,7 @@ _EPOCH: Final = 1_400_000_000 * 10**9
 
 
 def write_rows(writer: TraceWriter, draft: Draft, lanes: list[dict[str, Any]], numbers: np.ndarray,
-               origin: int, nested: Nested | None) -> int:  # fmt: skip
+               origin: int, nested: Nested | None, steps: Steps) -> int:  # fmt: skip
     """Write frames and events; returns how many Python calls became stacks."""
     frames = draft.frames
     if frames.rows:
@@ -52,6 +53,7 @@ def write_rows(writer: TraceWriter, draft: Draft, lanes: list[dict[str, Any]], n
             "id": table.column("id").to_numpy(),
             "self": np.where((kinds[lane] == "device") | (nested is None), duration, own), "lane": lane,
             "stream": streams[lane], "device": devices.take(pa.array(lane)).dictionary_encode(),
+            **steps.columns(table.column("rank").to_numpy(), table.column("start").to_numpy()),
             "thread": np.where((kinds[lane] == "thread") | (kinds[lane] == "operators"), lane, -1), "phase": None,
         }  # fmt: skip
         writer.write_rows(columns)
@@ -78,15 +80,27 @@ def _with_stacks(table: pa.Table, nested: Nested, draft: Draft) -> tuple[pa.Tabl
         "file": [p[1] for p in places], "line": [p[2] for p in places], "function": [p[3] or None for p in places],
         "attribution": ["definition" if p[2] > 0 else None for p in places],
     }  # fmt: skip
+    _count_lines(draft, table.column("kind").to_pylist(), replaced["line"], nested.own[number].tolist())
     for name, values in replaced.items():
         at = table.schema.get_field_index(name)
         table = table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
     return table, int((~keep).sum())
 
 
+def _count_lines(draft: Draft, kinds: list[str], lines: list[int], own: list[int]) -> None:
+    """Count the time of operators with and without a line; what is on no thread has no time of its own."""
+    for kind, line, ns in zip(kinds, lines, own, strict=True):
+        if kind in COUNTED and ns >= 0:
+            entry = draft.how.setdefault("definition" if line > 0 else "no_python_frame", [0, 0])
+            entry[0] += 1
+            entry[1] += ns
+            draft.with_line += ns if line > 0 else 0
+
+
 def document(
     draft: Draft, facts: DeviceProfile, lanes: list[dict[str, Any]], report: ImportReport, origin: int, *,
     said: Mapping[str, Any], observed: Mapping[str, str | None], ranks: int, calls: int,
+    steps: Sequence[Any] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """The metadata. ``observed``: capability -> None (not told), or its limits."""
     made = default_metadata()
@@ -105,6 +119,11 @@ def document(
     }
     made["lanes"] = lanes
     made["steps"]["rule_text"] = "steps: a profile of AWS Neuron Explorer does not tell"
+    if steps:
+        made["steps"] = {
+            "rule": "prof.step", "rule_text": "by step() of torch.profiler", "count": len(steps),
+            "steady": max(0, len(steps) - max(1, ranks)), "note": "" if len(steps) > 5 else "not enough steps",
+        }  # fmt: skip
     kinds = dict(draft.kinds)
     if calls:
         kinds["range"] = kinds.get("range", 0) - calls
