@@ -24,8 +24,9 @@ Words = Mapping[str, tuple[str, str]]
 
 
 def answer_table(
-    table: AnswerTable, trace_id: str, columns: Sequence[tuple[str, str]], words: Words | None = None
-) -> html.Div:
+    table: AnswerTable, trace_id: str, columns: Sequence[tuple[str, str]], words: Words | None = None,
+    *, wide: bool = False,
+) -> html.Div:  # fmt: skip
     """``columns``: name and heading of each column shown.
 
     A column ``start_ns`` leads to the timeline, at what the row's ``ns`` says from there on.
@@ -36,7 +37,7 @@ def answer_table(
     name = f"{table.kind.title.lower().replace(' ', '-')}"
     hidden = table.total_rows - len(table.rows)
     left = [note(f"{hidden:,} more rows, in neuron-explorer report.")] if hidden > 0 else []
-    return html.Div([plain_table(heads, rows, name), *left])
+    return html.Div([plain_table(heads, rows, name, wide=wide), *left])
 
 
 def _cell_class(column: Column) -> str:

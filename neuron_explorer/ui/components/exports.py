@@ -12,17 +12,19 @@ from typing import Any
 from dash import html
 
 
-def exportable_table(table: html.Table, name: str) -> html.Div:
+def exportable_table(table: html.Table, name: str, *, wide: bool = False) -> html.Div:
     """A plain table that scrolls where it is too wide, with its buttons.
 
-    ``name``: of the CSV file, without its ending; letters, digits and hyphens.
+    ``name``: of the CSV file, without its ending; letters, digits and hyphens. ``wide``: it will scroll
+    in an ordinary window, so that the keyboard must reach it.
     """
     said = _said(name)
+    reached = {"tabIndex": "0", "role": "group", "aria-label": f"{said}, scrolls sideways"} if wide else {}
     buttons = (
         ("csv", "CSV", f"Download {said} as CSV"),
         ("markdown", "Markdown", f"Copy {said} as Markdown"),
     )
-    return _exportable(html.Div(table, className="table-scroll"), name, "table", buttons)
+    return _exportable(html.Div(table, className="table-scroll", **reached), name, "table", buttons)
 
 
 def exportable_chart(chart: Any, name: str) -> html.Div:

@@ -277,7 +277,7 @@ def _ranks(d: RanksData, trace_id: str) -> html.Section:
             ("exposed_share", "exposed"), ("waited_ns", "waited"), ("waits_for", "for rank"),
             ("caused_ns", "others waited"), ("times_last", "came last"), ("peak_bytes", "peak memory"),
             ("compilations", "compilations"), ("host", "host"), ("torch", "torch"), ("notes", "notes"),
-        )))  # fmt: skip
+        ), wide=True))  # fmt: skip
 
 
 def _clocks(d: RanksData, trace_id: str) -> html.Section:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-_ORDER: Final = {"steps": 0, "operators": 1, "thread": 1, "compile": 1, "device": 2, "collective": 2, "gc": 3, "counter": 4}
+_ORDER: Final = {"steps": 0, "operators": 1, "thread": 1, "compile": 1, "device": 2, "collective": 2, "gc": 3,
+                 "counter": 4}  # fmt: skip
 _FALLBACK: Final = {"steps": "steps", "thread": "thread", "compile": "compile", "device": "device",
                     "collective": "collectives", "gc": "garbage collection"}  # fmt: skip
 
