@@ -2,10 +2,10 @@
 
 Within functions of one name the lines are compared in order: equal lines are the same line, wherever
 they went; of lines that replace one another, two are one edited line where they resemble each other
-(0.6 of ``difflib``'s ratio) and nothing else resembles either as much. A function that is gone and one
-that is new are one renamed function where their bodies resemble each other (0.8). A line that left
-one function and came to another unchanged has moved, where it is the only one of its text. Ties are
-left unmatched: a wrong match is worse than none.
+(0.6 of ``difflib``'s ratio), nothing else resembles either as much, and neither was split in several. A
+function that is gone and one that is new are one renamed function where their bodies resemble each other
+(0.8). A line that left one function and came to another unchanged has moved, where it is the only one of
+its text. Ties are left unmatched: a wrong match is worse than none.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ SHORTEST_MOVED: Final = 8
 """Characters from which a line says enough to be found again elsewhere."""
 
 _KEYWORD: Final = re.compile(r"(?:return|yield|raise|assert|if|elif|while|for|with|del|await|import|from) ")
+_BLOCK: Final = re.compile(r"(?:async )?(?:if|elif|for|while|with|def|class|except|match|case)\b.*:$")
+_WORD: Final = re.compile(r"\w+")
 
 KINDS: Final = ("same", "edited", "renamed", "moved")
 
@@ -103,22 +105,37 @@ def _alike(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     if max(len(old), len(new)) > MOST_REPLACED:
         return []
     every = {(i, j): resemblance(a, b) for i, a in enumerate(old) for j, b in enumerate(new)}
+    words = [[frozenset(_WORD.findall(line)) for line in side] for side in (old, new)]
     ratios = {pair: ratio for pair, ratio in every.items() if ratio >= EDITED}
     pairs = []
     for (i, j), ratio in ratios.items():
         rivals = [r for (x, y), r in ratios.items() if (x == i) != (y == j)]
-        if all(ratio > rival for rival in rivals):
+        if all(ratio > rival for rival in rivals) and not _split(i, j, *words) and not _split(j, i, *reversed(words)):
             pairs.append((i, j))
     pairs.sort()
     # Lines do not overtake one another within an edit: a crossing pair is a coincidence.
     return [p for p in pairs if all((p[0] - q[0]) * (p[1] - q[1]) > 0 for q in pairs if q != p)]
 
 
+def _split(i: int, j: int, old: Sequence[frozenset[str]], new: Sequence[frozenset[str]]) -> bool:
+    """Whether line i became several lines, of which j is one: what j lacks of it stands in another new line, which
+    nothing old explains better. Which of them is the line then, nobody can say.
+    """
+    lacks = old[i] - new[j]
+    return bool(lacks) and any(
+        lacks <= line and not any(lacks <= other for at, other in enumerate(old) if at != i)
+        for at, line in enumerate(new) if at != j
+    )  # fmt: skip
+
+
 def resemblance(one: str, two: str) -> float:
     """``difflib``'s ratio, the same in both directions; 0 where the lengths alone rule out ``EDITED``.
 
-    A keyword that both begin with (``return``) says nothing about whether they are one line.
+    A keyword that both begin with (``return``) says nothing about whether they are one line. What begins a block
+    (``for x in y:``) and what does not are two lines.
     """
+    if bool(_BLOCK.match(one)) != bool(_BLOCK.match(two)):
+        return 0.0
     keyword = _KEYWORD.match(one)
     if keyword and two.startswith(keyword[0]):
         one, two = one[keyword.end() :], two[keyword.end() :]
