@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import OutputError
+from .collective_redact import anonymous_run, redacted_collective
 from .compile_redact import COMPILE_KINDS, NAMES, redacted_detail
 from .metadata import default_metadata
 from .sniff import printable
@@ -43,7 +44,7 @@ def redact(
     directories of the user's files (they keep their last part, made distinct) and whatever in
     the metadata names a path; ``arguments`` the values of operator arguments and the details of
     events (of compilations those that quote values or source; classes, counts and places stay);
-    ``names`` the names of annotations and threads, which a program may fill with anything. What
+    ``names`` the names of annotations, threads, process groups and of the machine, which may be anything. What
     is removed is gone: the copy's dictionaries hold only what its rows show.
 
     Raises ``BadTraceError`` for a bad trace, ``OutputError`` for a bad output.
@@ -66,7 +67,9 @@ def redact(
                     table = _without_sources(table)
                 if table.num_rows:
                     columns = {n: _column(table[n], rules.get(n)) for n in table.column_names}
-                    columns["detail"] = _details(table, arguments=arguments, source=source, shorten=shorten)
+                    columns["detail"] = _details(
+                        table, arguments=arguments, names=names, source=source, shorten=shorten
+                    )
                     writer.write_rows(columns)
             writer.close(_document(trace.metadata, source, shorten, arguments, names))
     return target
@@ -76,18 +79,25 @@ def _nothing(_: str) -> None:
     return None
 
 
-def _details(table: pa.Table, *, arguments: bool, source: bool, shorten: _Shortener | None) -> Coded:
-    """The details: those of compilations in parts, others whole or not at all."""
+def _details(
+    table: pa.Table, *, arguments: bool, names: bool, source: bool, shorten: _Shortener | None
+) -> Coded:
+    """The details: those of compilations and collectives in parts, others whole or not at all."""
     kinds, details = _coded(table["kind"]), _coded(table["detail"])
     of_compiles = np.array([v in COMPILE_KINDS for v in [*kinds.values, None]])[kinds.codes]
+    of_collectives = np.array([v == "collective" for v in [*kinds.values, None]])[kinds.codes]
     codes = np.full(table.num_rows, -1, np.int32)
     texts = TextTable()
     for compiles in (False, True):
         rows = np.flatnonzero((of_compiles == compiles) & (details.codes >= 0))
-        if not compiles and arguments:
-            continue
+        if not compiles and (arguments or names):
+            together = rows[of_collectives[rows]]
+            for code in np.unique(details.codes[together]).tolist():
+                text = redacted_collective(details.values[code], arguments=arguments, names=names)
+                codes[together[details.codes[together] == code]] = texts.code(text)
+            rows = rows[:0] if arguments else rows[~of_collectives[rows]]
         for code in np.unique(details.codes[rows]).tolist():
-            text: str | None = details.values[code]
+            text = details.values[code]
             if compiles and text is not None:
                 text = redacted_detail(text, arguments=arguments, source=source, shorten=shorten)
             elif text is not None and shorten is not None:
@@ -187,6 +197,8 @@ def _document(
     if arguments:
         discloses["arguments"] = discloses["compilations"] = False
     if names:
+        document["distributed"] = anonymous_run(document["distributed"])
+        discloses["host"] = False
         document["lanes"] = [_anonymous(lane) for lane in document["lanes"] if isinstance(lane, dict)]
     if shorten is not None:
         discloses["paths"] = "none"
