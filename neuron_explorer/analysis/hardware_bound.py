@@ -33,6 +33,7 @@ from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.analysis.work import Unmodelled, Work, costs_of, counting, work_of
 from neuron_explorer.neuron.hardware import CHIPS, Chip
 from neuron_explorer.trace.arrays import values_of
+from neuron_explorer.trace.device_profile import device_profile
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -149,6 +150,11 @@ def hardware_bound(
     if chip not in CHIPS:
         raise ValueError(f"the chip must be one of {', '.join(CHIPS)}, not {chip!r}")
     sel = selection or select(trace, period)
+    profile = device_profile(trace.metadata)
+    if profile is not None and profile.kind == "device":
+        from neuron_explorer.analysis.device_bound import device_bound
+
+        return device_bound(trace, profile, sel, CHIPS[chip])
     seen_on_device = bool(kinds_of(trace) & {"device", "link"})
     calls = load_calls(trace, sel, ("id",) if seen_on_device else ())
     costs = costs_of(calls)

@@ -89,7 +89,9 @@ def headline(found: HardwareBound) -> str:
 
 def _answer(trace: Trace, ask: Ask) -> Answer:
     found = hardware_bound(trace, ask.period, chip=ask.target or DEFAULT_CHIP)
-    missing = list(unless_observed(trace, "shapes", "FLOPs, bytes and floors", "record with shapes=True"))
+    missing = []
+    if found.work.counted or not found.work.modelled_calls:  # else they were counted, not made of shapes
+        missing += unless_observed(trace, "shapes", "FLOPs, bytes and floors", "record with shapes=True")
     if not found.device_seen:
         missing.append(Missing("device time, MFU and bandwidth use", "no execution on a device was recorded",
                                "record on the device, with its profiler on"))  # fmt: skip

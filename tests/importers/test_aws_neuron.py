@@ -100,6 +100,7 @@ def test_framework_operators_run_in_the_intervals_of_their_instructions(device: 
         ("aten::mm", 10_000, 30_000, 20, 4_096), ("aten::gelu", 40_000, 5_000, 31, 100),
         ("aten::gelu", 50_000, 10_000, 31, 200),
     ]  # fmt: skip
+    assert [r["flops"] for r in rows(device, "op")] == [4_000, -1, -1]
     names = lane_names(device)
     levels = {names[r["lane"]] for r in rows(device, "range")}
     assert {"HLO", "modules", "executions", "CC-core 2"} <= levels
@@ -330,3 +331,17 @@ def test_lines_and_operators_are_measured_in_the_time_of_the_device(device: Trac
     assert operators.selection.time.name == "device time"
     assert [(r.name, r.self_ns) for r in operators.rows] == [("aten::mm", 30_000), ("aten::gelu", 15_000)]
     assert [(r.file, r.line, r.self_ns) for r in lines.rows] == [("~/model.py", 20, 30_000), ("~/model.py", 31, 15_000)]
+
+
+def test_the_roofline_is_made_of_what_the_profile_counted(device: Trace) -> None:
+    from neuron_explorer.analysis.hardware_bound import hardware_bound
+
+    found = hardware_bound(device, "all", chip="trn2")
+    mm, gelu = found.ops
+    assert (mm.name, mm.flops, mm.bytes, mm.device_ns, mm.calls) == ("aten::mm", 4_000, 4_096, 30_000, 1)
+    assert (gelu.name, gelu.flops, gelu.bytes, gelu.verdict) == ("aten::gelu", 0, 300, "memory")
+    assert found.cores == 2 and found.on_chip and not found.unmodelled
+    assert mm.memory_ns == pytest.approx(4_096 / found.bandwidth * 1e9)
+    assert mm.mfu == pytest.approx(4_000 / found.peak * 1e9 / 30_000)
+    assert mm.floor_ns == pytest.approx(max(mm.memory_ns, mm.compute_ns))
+    assert [(b.file, b.line, b.flops) for b in found.lines] == [("~/model.py", 20, 4_000), ("~/model.py", 31, 0)]

@@ -103,6 +103,8 @@ def _chart(d: RooflineData, trace_id: str) -> html.Section:
 def _nothing(d: RooflineData) -> str:
     if not d.found.ops:
         return "No operator of this part of the run works on a device."
+    if d.found.work.calls and not d.found.work.modelled_calls and d.found.device_seen and d.found.on_chip:
+        return "Neither FLOPs nor bytes of its operators are known."
     if all(u.reason == "shapes not recorded" for u in d.found.unmodelled) and not d.found.work.counted:
         return "The recording holds no shapes, so no work can be computed: record with shapes=True, the default."
     return "No operator of this part of the run does arithmetic that has a model."

@@ -47,6 +47,8 @@ class Instructions:
 
     uses: dict[tuple[str, int], _Use] = field(default_factory=dict)
     places: dict[str, dict[int, Place]] = field(default_factory=lambda: {level: {} for level in LEVELS})
+    flops: dict[str, dict[int, int]] = field(default_factory=lambda: {level: {} for level in LEVELS})
+    """FLOPs by the ids of each level."""
     matmuls: int = 0
     sums: dict[str, int] = field(default_factory=dict)
     rows: int = 0
@@ -147,6 +149,14 @@ def _rows(batch: Batch, draft: Draft, places: Places, ops: dict[int, str], found
         for number, place in zip(ids.tolist(), where, strict=True):
             if number != MISSING and place.line > 0 and len(of_level) < MOST_PLACES:
                 of_level.setdefault(number, place)
+        told = (ids != MISSING) & (numbers["raw_flops"] >= 0)
+        which, position = np.unique(ids[told], return_inverse=True)
+        sums = np.zeros(len(which), np.int64)
+        np.add.at(sums, position, np.minimum(numbers["raw_flops"][told], 1 << 40))
+        by_id = found.flops[level]
+        for number, flops in zip(which.tolist(), sums.tolist(), strict=True):
+            if number in by_id or len(by_id) < MOST_PLACES:
+                by_id[number] = by_id.get(number, 0) + flops
 
 
 def _count(

@@ -8,6 +8,7 @@ are times in which it ran, not from its first instruction to its last.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
@@ -104,6 +105,7 @@ def _rows(batch: Batch, draft: Draft, level: _Level, operators: bool, instructio
     read, written = batch.ints("hbm_read_bytes"), batch.ints("hbm_write_bytes")
     cores = np.maximum(batch.ints("pcore_idx"), 0)
     of_level = instructions.places.get(level.key, {})
+    invocations = Counter(keys[at].tolist())  # an operator that is called again has a row for each call
     rows = _Rows()
     for position, start, duration in zip(at.tolist(), times.start.tolist(), times.duration.tolist(), strict=True):
         path = names[position] or "(no name)"
@@ -116,12 +118,14 @@ def _rows(batch: Batch, draft: Draft, level: _Level, operators: bool, instructio
             (_LEVELS.index(level), core), device=draft.device,
         )  # fmt: skip
         spans = _spans(intervals[position], start, duration, draft)
-        shares = _shares(spans, int(read[position])), _shares(spans, int(written[position]))
+        flops = instructions.flops[level.key].get(int(keys[position]), -1) // max(1, invocations[int(keys[position])])
+        shares = [_shares(spans, n) for n in (int(read[position]), int(written[position]), flops)]
         place = of_level.get(int(keys[position]), NOWHERE)
         for index, (begin, end) in enumerate(spans):
             rows.add(
                 name=name, start=begin, duration=end - begin, lane=lane, place=place, module=module,
-                bytes_read=shares[0][index], bytes_written=shares[1][index], path=path if module else None,
+                bytes_read=shares[0][index], bytes_written=shares[1][index], flops=shares[2][index],
+                path=path if module else None,
                 external_id=int(keys[position]) if keys[position] != MISSING else -1,
                 source_index=int(own[position]) if own[position] != MISSING else -1,
             )  # fmt: skip

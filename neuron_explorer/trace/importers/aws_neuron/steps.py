@@ -17,16 +17,17 @@ class Steps:
     """``steps``: rank, start, end and number of each, sorted. The first of a rank is the warm-up."""
 
     def __init__(self, steps: Sequence[tuple[int, int, int, int]]) -> None:
-        self._by_rank = {
-            rank: tuple(np.array([s[i] for s in steps if s[0] == rank], np.int64) for i in (1, 2, 3))
-            for rank in sorted({s[0] for s in steps})
+        table = np.array(steps, np.int64).reshape(-1, 4)
+        self._by_rank: dict[int, np.ndarray] = {
+            int(rank): table[table[:, 0] == rank] for rank in np.unique(table[:, 0])
         }
 
     def columns(self, rank: np.ndarray, start: np.ndarray) -> dict[str, Any]:
         """The columns ``step`` and ``period`` of rows."""
         step = np.full(len(start), -1, np.int32)
         period = np.full(len(start), -1, np.int32)
-        for of_rank, (begin, end, number) in self._by_rank.items():
+        for of_rank, mine in self._by_rank.items():
+            begin, end, number = mine[:, 1], mine[:, 2], mine[:, 3]
             at = np.searchsorted(begin, start, "right") - 1
             inside = (rank == of_rank) & (at >= 0) & (start < end[np.maximum(at, 0)])
             step[inside] = number[at[inside]]

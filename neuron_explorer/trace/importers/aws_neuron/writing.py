@@ -107,6 +107,7 @@ def document(
     made["start_unix_ns"] = origin if origin > _EPOCH else _first_time(said)
     made["duration_ns"] = max(0, draft.spill.end - origin)
     made["versions"] |= {"neuron_explorer": __version__}
+    made["versions"] |= {f"neuron_{name}": version for name, version in facts.hardware.versions.items()}
     name = facts.hardware.chip or facts.hardware.instance_type
     made["device"] = {"type": "neuron", "name": name, "emulated": False}
     made["world_size"] = max(1, ranks)
