@@ -47,10 +47,12 @@ class Collectives:
 
 
 def collectives(
-    calls: Rows, waits: Rows, threads: frozenset[int], streams: frozenset[int], work: Intervals, groups: Groups,
-    texts: dict[str, int],
+    calls: Rows, waits: Rows, threads: frozenset[int], streams: frozenset[int], work: Intervals, idle: Intervals,
+    groups: Groups, texts: dict[str, int],
 ) -> Collectives:
-    """Match them. ``threads``: lanes of threads; ``streams``: those of a device; ``work``: when the device computed."""
+    """Match them. ``threads``: lanes of threads; ``streams``: those of a device; ``work``: when the device computed;
+    ``idle``: when no thread ran anything that was recorded.
+    """
     rows = {name: calls.column(name) for name in calls.numbers}
     on_thread, on_stream = (np.isin(rows["lane"], np.array(sorted(lanes), np.int64)) for lanes in (threads, streams))
     root = _roots(rows, on_thread)
@@ -72,10 +74,11 @@ def collectives(
     wait = _first_and_last(ids.of(waits.column("correlation")), waits.column("start"), waits.column("duration"),
                            len(outer))  # fmt: skip
     table |= _ended(table["submit"], table["returned"], flight, wait, of_stream)
+    silent = _silent_waits(table, of_stream, idle)
     table["exposed"] = _exposed(table, of_stream, work)
     _number(table)
     stride, kept = _sample(table)
-    on_host = _on_host(table, waits)
+    on_host = iv.union(_on_host(table, waits), silent)
     small = {name: values[kept] for name, values in table.items()}
     return Collectives(small, places, on_host, stride, table, len(outer))
 
@@ -210,6 +213,23 @@ def _number(table: Columns) -> None:
         key = tuple(int(table[name][at]) for name in ("group", "operation", "peer", "step"))
         table["sequence"][at] = counted.get(key, 0)
         counted[key] = counted.get(key, 0) + 1
+
+
+def _silent_waits(table: Columns, on_stream: np.ndarray, idle: Intervals) -> Intervals:
+    """Waits that no row tells of, as those of DDP's reducer: nothing runs, and goes on when the flight ends.
+
+    They are filled in where a collective has no other wait.
+    """
+    end = table["end"]
+    which = np.flatnonzero((table["end_from"] == BY_FLIGHT) & (table["wait_start"] < 0) & ~on_stream)
+    which = which[iv.inside(idle, end[which])]
+    if not len(which):
+        return iv.NONE
+    gap = np.searchsorted(idle.start, end[which], "right") - 1
+    start = np.maximum(idle.start[gap], table["returned"][which])
+    which, start = which[start < end[which]], start[start < end[which]]
+    table["wait_start"][which], table["wait_ns"][which] = start, end[which] - start
+    return iv.merged(start, end[which])
 
 
 def _exposed(table: Columns, on_stream: np.ndarray, work: Intervals) -> np.ndarray:

@@ -55,11 +55,13 @@ def reduce_rank(trace: Trace) -> RankFacts:
     streams = tuple(x for x in mine if x.kind == "device" and x.lane in read.busy_devices)
     device = a.activity(trace, [x.lane for x in streams], device=True) if streams else {}
     work = device.get(a.WORK, iv.NONE)
+    hosts = a.activity(trace, [x.lane for x in threads if x.lane in read.busy_hosts])
+    idle = iv.complement(iv.union(*hosts.values()), 0, min(max(0, metadata["duration_ns"]), FAR))
     texts: dict[str, int] = {}
     groups = Groups(metadata)
     found = collectives(
         read.collectives, read.waits, frozenset(x.lane for x in threads), frozenset(x.lane for x in streams), work,
-        groups, texts,
+        idle, groups, texts,
     )  # fmt: skip
     scope, selection = _scope(trace, read, lane_rank, process, threads, streams)
     alone = iv.subtract(iv.union(found.on_host, device.get(a.COLLECTIVE, iv.NONE)), work)
