@@ -24,6 +24,7 @@ class Format(str, Enum):
     html = "html"
     kineto = "kineto"
     perfetto = "perfetto"
+    chrome = "chrome"
     speedscope = "speedscope"
     folded = "folded"
     csv = "csv"
@@ -37,7 +38,7 @@ def export(
         typer.Option(
             "--format", "-f",
             help="html: a report to read offline. Everything: kineto (torch's tools, HTA), perfetto (ui.perfetto.dev), "
-            "csv, arrow. Flame graphs: speedscope, folded.",
+            "chrome (other viewers), csv, arrow. Flame graphs: speedscope, folded.",
         ),
     ] = Format.html,
     output: Annotated[

@@ -12,8 +12,8 @@ import pytest
 
 @pytest.mark.parametrize(
     ("format", "suffix"),
-    [("kineto", ".pt.trace.json.gz"), ("perfetto", ".perfetto.json.gz"), ("speedscope", ".speedscope.json"),
-     ("folded", ".folded.txt"), ("csv", ".csv"), ("arrow", ".arrow")],
+    [("kineto", ".pt.trace.json.gz"), ("perfetto", ".pftrace"), ("chrome", ".chrome.json.gz"),
+     ("speedscope", ".speedscope.json"), ("folded", ".folded.txt"), ("csv", ".csv"), ("arrow", ".arrow")],
 )  # fmt: skip
 def test_every_format_has_its_place(command: Callable, trace: Path, format: str, suffix: str) -> None:
     result = command("export", trace, "--format", format)

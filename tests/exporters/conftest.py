@@ -43,8 +43,8 @@ def exported(tmp_path: Path) -> Exported:
         assert size == target.stat().st_size
         data = target.read_bytes()
         data = gzip.decompress(data) if name.endswith(".gz") else data
-        if format == "arrow":
+        if format in ("arrow", "perfetto"):
             return data
-        return json.loads(data) if format in ("kineto", "perfetto", "speedscope") else data.decode()
+        return json.loads(data) if format in ("kineto", "chrome", "speedscope") else data.decode()
 
     return export

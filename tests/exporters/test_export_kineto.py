@@ -224,7 +224,7 @@ def test_what_a_signature_loses_is_written_beside_it(items):
         assert written.get(name, None if found is None else json.loads(found)) == json.loads(text), name
 
 
-@pytest.mark.parametrize("format", ["kineto", "perfetto", "speedscope"])
+@pytest.mark.parametrize("format", ["kineto", "chrome", "speedscope"])
 def test_hostile_columns_stay_inside_their_strings(tmp_path, exported, format):
     text = '"}],\n"traceEvents":[{"ph":"X","name":"forged"}]\x00\u2028</script>'
     row = {"name": text, "kind": "op", "start": 5, "duration": 9, "id": -7, "parent": -9, "lane": 99, "process": -5,
@@ -239,7 +239,7 @@ def test_hostile_columns_stay_inside_their_strings(tmp_path, exported, format):
     assert "forged" not in names and text in names
 
 
-@pytest.mark.parametrize("format", ["kineto", "perfetto", "speedscope", "folded", "csv", "arrow"])
+@pytest.mark.parametrize("format", ["kineto", "perfetto", "chrome", "speedscope", "folded", "csv", "arrow"])
 def test_an_empty_trace(tmp_path, exported, format):
     assert exported(made(tmp_path / "t.parquet", []), format) is not None
 

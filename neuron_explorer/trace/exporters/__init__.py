@@ -27,6 +27,7 @@ Progress = Callable[[int, int], None]
 FORMATS: Final = {
     "kineto": "kineto",
     "perfetto": "perfetto",
+    "chrome": "chrome_json",
     "speedscope": "speedscope",
     "folded": "folded",
     "csv": "table_csv",

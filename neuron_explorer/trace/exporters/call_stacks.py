@@ -27,10 +27,13 @@ class CallStacks:
         if known is None:
             if len(self._known) >= _CACHED:
                 self._known.clear()
-            frames = self._trace.stack(frame)[:_DEEPEST]
-            text = ";".join(map(_said, frames))
+            text = self.text(frame)
             known = self._known[frame] = f',"Call stack":{json.dumps(text)}' if text else ""
         return known
+
+    def text(self, frame: int) -> str:
+        """``file(line): function;…``, innermost first; empty for a frame that is not there."""
+        return ";".join(map(_said, self._trace.stack(frame)[:_DEEPEST]))
 
 
 def _said(frame: Frame) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..store import Trace
     from . import Window
 
-__all__ = ["LINKED", "Ends"]
+__all__ = ["LINKED", "Ends", "of_kinds"]
 
 LINKED: Final = ("autograd", "device", "copy", "sync", "collective", "fallback", "launch", "link")
 """Kinds whose ``correlation`` is the id of an event that comes before them."""
@@ -29,7 +29,7 @@ class Ends:
         asked = [np.zeros(0, np.int64)]
         for table in tables(trace, ("kind", "correlation"), window):
             target = values_of(table["correlation"])
-            asked.append(distinct(target[(target >= 0) & _of_kinds(table)]))
+            asked.append(distinct(target[(target >= 0) & of_kinds(table, LINKED)]))
             if sum(map(len, asked)) > 2 * len(asked[0]) + 1_000_000:
                 asked = [distinct(np.concatenate(asked))]
         wanted = distinct(np.concatenate(asked))
@@ -53,10 +53,11 @@ class Ends:
         return int(self._start[at]), int(self._lane[at])
 
 
-def _of_kinds(table: pa.Table) -> np.ndarray:
+def of_kinds(table: pa.Table, kinds: tuple[str, ...]) -> np.ndarray:
+    """Which rows of a table are of some kinds."""
     import pyarrow as pa
 
     column = table["kind"].unify_dictionaries().combine_chunks()
     array = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
-    those: np.ndarray = np.array([*(k in LINKED for k in array.dictionary.to_pylist()), False])[codes_of(array)]
+    those: np.ndarray = np.array([*(k in kinds for k in array.dictionary.to_pylist()), False])[codes_of(array)]
     return those

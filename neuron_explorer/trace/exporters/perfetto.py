@@ -1,19 +1,26 @@
-"""Chrome JSON for Perfetto's UI: slices that overlap on tracks of their own, arrows, counters, named lanes."""
+"""Perfetto's own format: packets of protocol buffers, written as they come.
+
+Slices are a begin and an end, in the order of their times. Names, places and texts of arguments are written
+once and named by number after that. A file is packed inside, a part at a time (``compressed_packets``), as
+Perfetto packs its own; where its name asks for gzip the whole is packed instead.
+Format: https://perfetto.dev/docs/reference/trace-packet-proto
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+import zlib
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from . import sink
 from .batches import Batch, batches
-from .chrome import Events, flow, micros
-from .details import number_in, parsed
-from .kineto_arguments import quoted
-from .links import LINKED, Ends
-from .places import Places
-from .tracks import Tracks
+from .call_stacks import CallStacks
+from .details import Detail, number_in, parsed
+from .perfetto_arrows import Arrows
+from .perfetto_interned import Interned
+from .perfetto_tracks import Counters, Lanes
+from .wire import double, fixed64, integer, message, varint
 
 if TYPE_CHECKING:
     from ..store import Trace
@@ -23,108 +30,186 @@ __all__ = ["EXPORTER", "Perfetto"]
 
 _TEXTS: Final = ("function", "attribution", "module", "phase", "period", "shapes", "strides", "dtypes", "arguments",
                  "device", "compile_id")  # fmt: skip
-_COLUMNS: Final = ("kind", "name", "start", "duration", "self", "id", "lane", "file", "line", "step", "sequence",
-                   "correlation", "detail", *_TEXTS)  # fmt: skip
+_COLUMNS: Final = ("kind", "name", "start", "duration", "self", "id", "lane", "stack", "file", "line", "step",
+                   "sequence", "detail", *_TEXTS)  # fmt: skip
+_OWN_STACK: Final = ("stack", "library_frame", "backward_call")
 _INSTANTS: Final = ("graph_break", "warning")
-_ARROWS: Final = {"autograd": "forward to backward", "launch": "compilation to launch"}
 _BLOCKS: Final = ("allocate", "release", "found")
+_BEGIN, _END, _INSTANT, _COUNTER = (integer(9, kind) for kind in (1, 2, 3, 4))
+_SEQUENCE: Final = integer(10, 1)
+_NEEDED, _CLEARED = integer(13, 2), integer(13, 3)
+_PART: Final = 1 << 19
+_CACHED: Final = 50_000
+_LEVEL: Final = 4
+_LAST: Final = (1 << 63) - 1
 
 
 class Perfetto:
     """The exporter; see the module."""
 
     name: Final = "perfetto"
-    title: Final = "a trace for Perfetto's UI (Chrome JSON)"
-    suffix: Final = ".perfetto.json.gz"
+    title: Final = "a trace for Perfetto (protocol buffers)"
+    suffix: Final = ".pftrace"
 
     def write(self, trace: Trace, output: Path, window: Window | None = None, progress: Progress | None = None) -> int:
         """Write the file; see ``Exporter``."""
         with sink.text(output) as file:
-            file.write(b'{"displayTimeUnit":"ns","traceEvents":[')
-            writer = _Writer(trace, file, window)
+            packets = _Packets(file, packed=output.suffix != ".gz")
+            writer = _Writer(trace, packets, Arrows(trace, window))
             for batch in batches(trace, _COLUMNS, window, progress):
                 writer.add(batch)
             writer.finish()
-            file.write(b"\n]}\n")
+            packets.finish()
         return output.stat().st_size
 
 
-class _Writer:
-    def __init__(self, trace: Trace, file: IO[bytes], window: Window | None) -> None:
-        self._events = Events(file)
-        self._places = Places(trace, steps_on_threads=False)
-        self._tracks = Tracks(self._places)
-        self._ends = Ends(trace, window)
-        self._held: dict[tuple[int, str], int] = {}
+class _Packets:
+    """Packets on their way to the file."""
 
-    def add(self, batch: Batch) -> None:
-        lines: list[str] = []
-        texts = zip(*(batch.texts(name, _MEMBERS[name]) for name in _TEXTS), strict=True)
-        rows = zip(
-            batch.texts("kind", _text), batch.texts("name", _text), batch.ints("start"), batch.ints("duration"),
-            batch.ints("self"), batch.ints("id"), batch.ints("lane"), batch.texts("file"), batch.ints("line"),
-            batch.ints("step"), batch.ints("sequence"), batch.ints("correlation"), batch.texts("detail", parsed),
-            batch.texts("device"), texts, strict=True,
-        )  # fmt: skip
-        for (kind, name, start, duration, own, event, lane, file, line, step, sequence, target, detail, device,
-             members) in rows:  # fmt: skip
-            if kind == "counter" or (kind == "memory" and name == "level"):
-                pid = self._places.of(lane).pid
-                if detail.numbers:
-                    name = f"{device or ''} allocator".strip() if kind == "memory" else name
-                    lines.append(_counter(name, pid, start, detail.numbers))
-                continue
-            if kind == "memory":
-                size = number_in(detail.values, "bytes")
-                if size is not None and name in _BLOCKS:
-                    lines.append(self._memory(lane, device or "cpu", start, size))
-                continue
-            instant = kind in _INSTANTS
-            place = self._places.of(lane) if instant else self._tracks.of(lane, start, duration)
-            place_text = f',"source":{quoted(f"{file}:{line}")}' if file else ""
-            numbers = f',"step":{step}' if step >= 0 else ""
-            numbers += f',"sequence":{sequence}' if sequence >= 0 else ""
-            numbers += f',"self (ns)":{own}' if own >= 0 else ""
-            arguments = f'"event":{event}{place_text}{"".join(members)}{numbers}{detail.member}'
-            head = f'"cat":{quoted(kind)},"name":{quoted(name or "?")},"pid":{place.pid},"tid":{place.tid},' \
-                   f'"ts":{micros(start)}'  # fmt: skip
-            if instant:
-                lines.append(f'{{"ph":"i","s":"t",{head},"args":{{{arguments}}}}}')
-            elif duration >= 0:
-                lines.append(f'{{"ph":"X",{head},"dur":{micros(duration)},"args":{{{arguments}}}}}')
-            else:
-                lines.append(f'{{"ph":"B",{head},"args":{{{arguments}}}}}')
-            end = self._ends.of(target) if target >= 0 and kind in LINKED else None
-            if end is not None and (kind != "autograd" or sequence >= 0):
-                category = _ARROWS.get(kind, "launch")
-                lines += flow(event, category, end[0], self._places.of(end[1]), start, place)
-        self._events.put(lines)
+    def __init__(self, file: IO[bytes], *, packed: bool) -> None:
+        self._file, self._packed = file, packed
+        self._held: list[bytes] = []
+        self._size = 0
+
+    def put(self, *parts: bytes) -> None:
+        """Write one packet, given as its fields."""
+        packet = message(1, *parts)
+        self._held.append(packet)
+        self._size += len(packet)
+        if self._size >= _PART:
+            self.finish()
 
     def finish(self) -> None:
-        self._events.name(self._places)
-
-    def _memory(self, lane: int, device: str, start: int, size: int) -> str:
-        key = self._places.of(lane).pid, device
-        if key in self._held or len(self._held) < 10_000:
-            self._held[key] = self._held.get(key, 0) + size
-        return _counter(f"memory {device}", key[0], start, f'{{"bytes":{self._held.get(key, 0)}}}')
-
-
-def _counter(name: str, pid: int, start: int, values: str) -> str:
-    return f'{{"ph":"C","name":{quoted(name)},"pid":{pid},"tid":0,"ts":{micros(start)},"args":{values}}}'
+        """Write what is held."""
+        whole = b"".join(self._held)
+        self._held.clear()
+        self._size = 0
+        if whole:
+            self._file.write(message(1, message(50, zlib.compress(whole, _LEVEL))) if self._packed else whole)
 
 
-def _text(text: str | None) -> str:
-    return text or ""
+class _Writer:
+    def __init__(self, trace: Trace, packets: _Packets, arrows: Arrows) -> None:
+        self._packets, self._arrows = packets, arrows
+        self._interned = Interned()
+        self._stacks = CallStacks(trace)
+        self._rows = 0
+        self._open: list[tuple[int, int]] = []  # (end, track) of slices that have begun
+        self._made: dict[Any, bytes] = {}
+        self._held: dict[tuple[int, str], int] = {}
+        self._flags = _CLEARED
+        # Trace time 0 is the clock of boot at 0; the wall clock then, where it is known.
+        clocks = [message(1, integer(1, 6), integer(2, 0))]
+        if trace.metadata["start_unix_ns"] > 0:
+            clocks.append(message(1, integer(1, 1), integer(2, trace.metadata["start_unix_ns"])))
+        packets.put(_SEQUENCE, _CLEARED, integer(87, 1), message(6, *clocks, integer(2, 6)))
+        self._lanes = Lanes(trace, lambda body: packets.put(_SEQUENCE, body))
+        self._counters = Counters(self._lanes)
 
+    def add(self, batch: Batch) -> None:
+        leaving, reached = self._arrows.of(self._rows, batch.rows)
+        row = self._rows
+        made, opened, lanes, interned = self._made, self._open, self._lanes, self._interned
+        texts = zip(*(batch.texts(name) for name in _TEXTS), strict=True)
+        rows = zip(
+            batch.texts("kind"), batch.texts("name"), batch.ints("start"), batch.ints("duration"), batch.ints("self"),
+            batch.ints("id"), batch.ints("lane"), batch.ints("stack"), batch.texts("file"), batch.ints("line"),
+            batch.ints("step"), batch.ints("sequence"), batch.texts("detail", parsed), batch.texts("device"), texts,
+            strict=True,
+        )  # fmt: skip
+        for (kind, name, start, duration, own, event, lane, stack, file, line, step, sequence, detail, device,
+             about) in rows:  # fmt: skip
+            row += 1
+            start = min(max(start, 0), _LAST)
+            while opened and opened[0][0] <= start:
+                end, track = heapq.heappop(opened)
+                self._put(end, _END + integer(11, track))
+            if kind == "counter" or kind == "memory":
+                self._counter(kind, name or "?", start, lane, device, detail)
+                continue
+            if interned.full() or len(made) > _CACHED:
+                # Not only the texts: what was made of them names their numbers.
+                interned.clear()
+                made.clear()
+                self._flags = _CLEARED
+            key = kind, name, about, file, line, step, stack if about[1] in _OWN_STACK else -1, detail.member
+            known = made.get(key)
+            if known is None:
+                known = made[key] = self._about(key, detail)
+            numbers = interned.integer("event", event)
+            if sequence >= 0:
+                numbers += interned.integer("sequence", sequence)
+            if own >= 0:
+                numbers += interned.integer("self (ns)", own)
+            for target in leaving.get(row - 1, ()):
+                numbers += fixed64(47, target + 1)
+            if row - 1 in reached:
+                numbers += fixed64(48, row)
+            if kind in _INSTANTS:
+                self._put(start, _INSTANT + integer(11, lanes.first(lane)) + known + numbers)
+                continue
+            last = min(start + duration, _LAST)
+            track = lanes.of(lane, start, last if duration >= 0 else float("inf"))
+            self._put(start, _BEGIN + integer(11, track) + known + numbers)
+            if duration >= 0:
+                heapq.heappush(opened, (last, track))
+        self._rows = row
 
-def _member(name: str) -> Callable[[str | None], str]:
-    def member(text: str | None) -> str:
-        return "" if text is None or text == "[]" else f',"{name}":{quoted(text)}'
+    def finish(self) -> None:
+        """Write the ends that are left."""
+        while self._open:
+            end, track = heapq.heappop(self._open)
+            self._put(end, _END + integer(11, track))
 
-    return member
+    def _put(self, at: int, event: bytes) -> None:
+        parts = [b"\x40" + varint(at), _SEQUENCE, self._flags, b"\x5a" + varint(len(event)), event]
+        self._flags = _NEEDED
+        if self._interned.pending:
+            parts.append(message(12, *self._interned.pending))
+            self._interned.pending.clear()
+        self._packets.put(*parts)
 
+    def _about(self, key: Any, detail: Detail) -> bytes:
+        """What many events have in common: name, category, place, arguments."""
+        kind, name, about, file, line, step, stack, _ = key
+        texts, say = self._interned, self._interned.said
+        parts = [integer(3, texts.category(kind or "?")), integer(10, texts.name(name or "?"))]
+        if file:
+            parts.append(texts.place(file, line, about[0] or ""))
+        parts += [say(key, value) for key, value in zip(_TEXTS, about, strict=True) if value and value != "[]"]
+        if step >= 0:
+            parts.append(texts.integer("step", step))
+        if stack >= 0:
+            said = self._stacks.text(stack)
+            parts += [say("stack", said)] if said else []
+        if detail.values:
+            parts.append(texts.nested("detail", detail.values))
+        return b"".join(parts)
 
-_MEMBERS: Final = {name: _member(name) for name in _TEXTS}
+    def _counter(self, kind: str, name: str, start: int, lane: int, device: str | None, detail: Detail) -> None:
+        process = self._lanes.process(lane)
+        if kind == "counter" or name == "level":
+            title = name if kind == "counter" else f"{device or ''} allocator".strip()
+            values = {k: v for k, v in detail.values.items() if isinstance(v, (int, float)) and type(v) is not bool}
+            for key, value in values.items():
+                full = title if len(values) == 1 and kind == "counter" else f"{title} {key}"
+                self._sample(process, full, start, value, of_bytes=kind == "memory" or "bytes" in key)
+            return
+        size = number_in(detail.values, "bytes")
+        if size is None or name not in _BLOCKS:
+            return
+        where = process, device or "cpu"
+        if where in self._held or len(self._held) < 10_000:
+            self._held[where] = self._held.get(where, 0) + size
+        self._sample(process, f"memory {where[1]}", start, self._held.get(where, 0), of_bytes=True)
+
+    def _sample(self, process: int, name: str, start: int, value: float, *, of_bytes: bool) -> None:
+        track = self._counters.of(process, name, of_bytes=of_bytes)
+        if track is None:
+            return
+        whole = isinstance(value, int) and -_LAST <= value <= _LAST
+        said = integer(30, int(value)) if whole else double(44, min(max(value, -1e300), 1e300))
+        self._put(start, _COUNTER + integer(11, track) + said)
+
 
 EXPORTER: Final = Perfetto()
