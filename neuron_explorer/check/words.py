@@ -39,6 +39,7 @@ _CAUSES: Final = {
 
 _LINES: Final = {"new": "the line is new or edited, or did not run before",
                  "gone": "the line is gone or edited, or did not run"}  # fmt: skip
+_NO_TENSORS: Final = re.compile(r"\[(?:null(?:,null)*)?\]")
 _READS: Final = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|equal)\b")
 _COPIES: Final = re.compile(r"aten::(clone|contiguous|_to_copy|copy_)(\.|$)")
 
@@ -54,9 +55,11 @@ def name_of(difference: Difference, *, at: bool = True) -> str:
         if fields.get("line"):
             parts.append(f"`{fields['line']}`")
     left_out = ["path", "function", "line", "occurrence"]
-    if "shapes" in fields and (called := call_text(fields["dtypes"], fields["shapes"])):
-        parts.append(f"{fields['operator']} ({called})")
-        left_out += ["operator", "dtypes", "shapes"]
+    if "shapes" in fields:
+        called = call_text(fields["dtypes"], fields["shapes"])
+        if called or (_NO_TENSORS.fullmatch(fields["dtypes"]) and _NO_TENSORS.fullmatch(fields["shapes"])):
+            parts.append(f"{fields['operator']} ({called})" if called else fields["operator"])
+            left_out += ["operator", "dtypes", "shapes"]
     parts += [v for k, v in fields.items() if k not in left_out and v]
     if at and "path" not in fields and place_of(difference):
         parts.append(f"at {place_of(difference)}")
