@@ -28,7 +28,7 @@ class Steps:
         period = np.full(len(start), -1, np.int32)
         for of_rank, mine in self._by_rank.items():
             begin, end, number = mine[:, 1], mine[:, 2], mine[:, 3]
-            at = np.searchsorted(begin, start, "right") - 1
+            at: np.ndarray = np.asarray(np.searchsorted(begin, start, "right")) - 1
             inside = (rank == of_rank) & (at >= 0) & (start < end[np.maximum(at, 0)])
             step[inside] = number[at[inside]]
             names = np.where(at == 0, schema.PERIODS.index("warmup"), schema.PERIODS.index("steady"))
