@@ -70,7 +70,7 @@ def _unpack(view: memoryview) -> RankFacts:
 
 
 def _typed(value: Any, wanted: type, name: str) -> Any:
-    if type(value) is not wanted or (wanted is int and abs(value) >= 1 << 63):
+    if type(value) is not wanted or (isinstance(value, int) and abs(value) >= 1 << 63):
         raise ValueError(f"{name} is of the wrong type")
     return value
 

@@ -150,9 +150,9 @@ def _scope(run: RunView) -> str:
     if not len(matrix.steps):
         return "the whole run of each rank; steps: not observed"
     number = int(matrix.counted.sum())
-    what = "steady steps" if matrix.steady else "steps"
+    what = "steady step" if matrix.steady else "step"
     every = f"; of each {matrix.stride:,} steps one is kept" if matrix.stride > 1 else ""
-    return f"{number:,} {what} of {len(matrix.steps):,}{every}"
+    return f"{q.plural(number, what)} of {len(matrix.steps):,}{every}"
 
 
 def _missing(run: RunView) -> tuple[Missing, ...]:

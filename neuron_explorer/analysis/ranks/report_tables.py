@@ -11,7 +11,7 @@ RANKS: Final = TableKind(
     (Column("rank", "id", "Rank."),
      Column("step_ns", "ns", "Median time of a step."),
      Column("own_ns", "ns", "Median own time of a step: all but communication and waiting for it."),
-     Column("beyond_ns", "ns", "Own time beyond that of the middle rank."),
+     Column("beyond_ns", "ns", "Own time beyond that of the middle rank (of two ranks the faster)."),
      Column("exposed_share", "share", "Part of the steps in which the rank only communicated or waited for it."),
      Column("caused_ns", "ns", "Time that the other ranks waited for this one, over the counted steps, in all."),
      Column("waits_for", "id", "Rank that it waited for longest; none where it did not wait."),

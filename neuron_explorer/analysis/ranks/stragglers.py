@@ -80,7 +80,7 @@ def stragglers(run: RunFacts, matrix: StepMatrix) -> Stragglers:
     with np.errstate(all="ignore"):
         by_rank = _nanmedian(own[counted], axis=0)
         length = float(_nanmedian(matrix.total[counted].reshape(-1, 1), axis=0)[0])
-    middle = float(np.nanmedian(by_rank)) if np.isfinite(by_rank).any() else float("nan")
+    middle = float(middle_rank(by_rank[None])[0])
     excess = by_rank - middle
     slow = np.flatnonzero(excess > _threshold(by_rank, length))
     slow = slow[np.argsort(-excess[slow], kind="stable")]
@@ -90,7 +90,7 @@ def stragglers(run: RunFacts, matrix: StepMatrix) -> Stragglers:
     ], axis=1)  # fmt: skip
     lines = _Lines(run)
     found = [
-        _straggler(matrix, int(at), -1, float(by_rank[at]), middle, parts[at] - np.nanmedian(parts, axis=0), lines)
+        _straggler(matrix, int(at), -1, float(by_rank[at]), middle, parts[at] - middle_rank(parts.T), lines)
         for at in slow.tolist()
     ]
     steps, count = _by_step(matrix, own, excess, lines)
@@ -109,7 +109,7 @@ def _by_step(
     several = (~np.isnan(own)).sum(axis=1) >= 2
     middle, length = np.full(len(own), np.nan), np.full(len(own), np.nan)
     if several.any():
-        middle[several] = _nanmedian(own[several].T, axis=0)
+        middle[several] = middle_rank(own[several])
         length[several] = _nanmedian(matrix.total[several].T, axis=0)
     excess = own - middle[:, None]
     beyond = excess - np.nan_to_num(np.maximum(usual, 0))[None, :]
@@ -122,7 +122,7 @@ def _by_step(
     order = np.argsort(-beyond[at, rank], kind="stable")[:MOST_STEPS]
     found = []
     for step, column in zip(at[order].tolist(), rank[order].tolist(), strict=True):
-        others = np.median(matrix.parts[step][~np.isnan(own[step])], axis=0)
+        others = middle_rank(matrix.parts[step][~np.isnan(own[step])].T)
         found.append(_straggler(
             matrix, column, step, float(own[step, column]), float(middle[step]), matrix.parts[step, column] - others,
             lines,
@@ -163,7 +163,7 @@ class _Lines:
         if cells:
             at, columns_, ns_ = zip(*cells, strict=True)
             np.add.at(self._ns, (np.array(at), np.array(columns_)), np.array(ns_))
-        self._middle = np.median(self._ns, axis=1) if len(self._ns) else np.zeros(0)
+        self._middle = middle_rank(self._ns) if len(self._ns) else np.zeros(0)
         self._names = list(self._position)
 
     def worst(self, column: int) -> tuple[str, float]:
@@ -173,6 +173,14 @@ class _Lines:
         excess = self._ns[:, column] - self._middle
         at = int(excess.argmax())
         return (place(*self._names[at]), float(excess[at])) if excess[at] > 0 else ("", 0.0)
+
+
+def middle_rank(values: np.ndarray) -> np.ndarray:
+    """The middle value of each row, nan left out; of an even number the lower: of two ranks the faster."""
+    ordered = np.sort(values.astype(np.float64), axis=1)  # nan comes last
+    count = (~np.isnan(ordered)).sum(axis=1)
+    found: np.ndarray = ordered[np.arange(len(ordered)), np.maximum(count - 1, 0) // 2]
+    return found
 
 
 def _nanmedian(values: np.ndarray, axis: int) -> np.ndarray:

@@ -85,6 +85,17 @@ def test_how_the_end_is_known(tmp_path, flight, wait, returned, end_from, hung):
     assert (table["end_from"].tolist(), table["hung"].tolist()) == ([end_from], [hung])
 
 
+def test_a_wait_that_no_row_tells_of_is_seen_by_what_runs_when_it_ends(tmp_path):
+    """As of DDP: nothing runs from 13 ms on, and goes on at 17, when the flight ends."""
+    events = [*call(12 * MS, MS // 2, 5 * MS, 0), op(12 * MS + MS // 2, MS // 2), op(17 * MS + 10, MS)]
+    facts = facts_of_trace(tmp_path, events)
+    table = facts.columns("collectives")
+    assert (table["wait_start"].tolist(), table["wait_ns"].tolist()) == ([13 * MS], [4 * MS])
+    assert facts.columns("steps")["collectives_exposed"].tolist() == [0, 4 * MS + MS // 2, 0]
+    beside = [*call(12 * MS, MS // 2, 5 * MS, 0), op(12 * MS + MS // 2, 6 * MS)]  # it ends beside an operator
+    assert facts_of_trace(tmp_path, beside).columns("collectives")["wait_ns"].tolist() == [0]
+
+
 def test_without_numbers_operations_are_counted_by_step(tmp_path):
     plain = {"detail": json.dumps({"category": "cpu_op"})}
     events = [

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from neuron_explorer.analysis.answer import Ask
 from neuron_explorer.analysis.questions import ask_run
 from neuron_explorer.analysis.ranks.facts import RankFacts, RunFacts
 from neuron_explorer.analysis.ranks.merge import merge_ranks
+from neuron_explorer.analysis.ranks.stragglers import middle_rank
 from neuron_explorer.analysis.ranks.view import RunView, view_of, view_of_facts
 from neuron_explorer.analysis.render_answer import render
 
@@ -63,6 +65,13 @@ def test_the_slow_rank_is_named_with_its_line_and_what_the_others_wait(run_direc
     error = max(clock.error_ns for clock in view.clocks.of.values())
     assert row["caused_ns"] == pytest.approx(3 * 10 * 4 * MS, abs=2 * 30 * error)
     assert f"rank {SLOW} is slower" in answer.headline and "train.py:42" in answer.headline
+
+
+def test_of_two_ranks_the_faster_is_the_middle_one():
+    values = np.array([[3.0, 9.0], [np.nan, 5.0], [4.0, np.nan]])
+    assert middle_rank(values).tolist() == [3, 5, 4]
+    assert middle_rank(np.array([[8.0, 8, 8, 12], [1, 2, 3, 4]])).tolist() == [8, 2]
+    assert np.isnan(middle_rank(np.full((1, 3), np.nan))).all()
 
 
 def test_clocks_that_are_hours_apart_are_brought_together(run_directory):
