@@ -63,6 +63,7 @@ def main() -> None:
         "neuron-explorer --help": lambda: process([*command, "--help"]),
         "neuron-explorer info": lambda: process([*command, "info", str(options.trace)]),
         "neuron-explorer summary": lambda: process([*command, "summary", str(options.trace)]),
+        "neuron-explorer report lines": lambda: process([*command, "report", "lines", str(options.trace)]),
         "neuron-explorer serve, first page": lambda: first_page(options.trace),
         "import torch (for scale)": lambda: process(["-c", "import torch"]),
     }
