@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.answer import Answer, AnswerTable, Column, TableKind, fill, place
+from neuron_explorer.analysis.plain import plain
 from neuron_explorer.check.time_verdict import Compared
 from neuron_explorer.check.words import from_to, name_of
 from neuron_explorer.comparing.comparison import WORDS, Comparison
 from neuron_explorer.comparing.rows import Node, Row
+from neuron_explorer.comparing.run import Run
 
 _TIMES: Final = (
     Column("before_ns", "ns", "Self time in a step before, a mean over the runs; none where the side lacks it."),
@@ -81,10 +83,17 @@ def answer_of(found: Comparison, top: int = 20) -> Answer:
         fill(COUNTS, [{"group": d.group.title, "what": name_of(d), "change": from_to(d), "verdict": d.verdict,
                        "place": place(d.file, d.line)} for d in found.counts.found], top),
     )  # fmt: skip
-    one, two = found.before[0], found.after[0]
-    steps = [q.plural(run.steps, "steady step") for run in (one, two)]
-    scope = f"{one.name} ({steps[0]}) against {two.name} ({steps[1]})"
-    return Answer("compare", head, tables, f"{scope}; {two.time}", tuple(notes))
+    scope = f"{side_text(found.before)} against {side_text(found.after)}; {found.after[0].time}"
+    return Answer("compare", head, tables, scope, tuple(notes))
+
+
+def side_text(runs: Sequence[Run]) -> str:
+    """The runs of a side in words."""
+    if len(runs) == 1:
+        return f"{plain(runs[0].name, 80)} ({q.plural(runs[0].steps, 'steady step')})"
+    least, most = min(run.steps for run in runs), max(run.steps for run in runs)
+    steps = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    return f"{len(runs)} runs ({steps} steady steps each)"
 
 
 def _said(found: Comparison) -> str:
@@ -92,7 +101,9 @@ def _said(found: Comparison) -> str:
     if step is None:
         return "; one run a side"
     verdict = WORDS.get(step.verdict, step.verdict)
-    return f"; {verdict}: {step.why}; interval {step.low:.2f} to {step.high:.2f}"
+    return f"; {verdict}: {step.why}" + (
+        f"; interval {step.low:.2f} to {step.high:.2f}" if step.low else ""
+    )
 
 
 def _filled(kind: TableKind, records: list[dict[str, Any]], top: int) -> AnswerTable:

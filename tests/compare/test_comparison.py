@@ -80,6 +80,15 @@ def test_runs_that_repeat_get_a_verdict():
     assert comparison(one, two).step.verdict == "suspicious", "the sides did not take turns"
     assert comparison(one, one, interleaved=True).step.verdict == "ok"
     assert comparison(one[:1], two[:1]).step is None
+    answer = answer_of(found)
+    assert "8 runs (6 steady steps each) against 8 runs" in answer.scope and "slower" in answer.headline
+    for table in answer.tables:
+        for record in table.records() if table.kind.name in ("lines", "ops", "shapes", "modules") else ():
+            assert record["verdict"] == "slower" and record["ratio_low"] > 1.3
+    tree = next(t for t in answer.tables if t.kind.name == "tree").records()
+    assert [r["verdict"] for r in tree if r["level"] == 0] == ["slower"]
+    few = answer_of(comparison(one[:2], two[:2]))
+    assert "not enough data" in few.headline and "interval" not in few.headline
 
 
 def _long(scale=1.0):

@@ -11,6 +11,7 @@ from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.check.time_verdict import Compared
 from neuron_explorer.comparing.comparison import WORDS
+from neuron_explorer.comparing.report import side_text
 from neuron_explorer.ui.components.card import card, note, segmented
 from neuron_explorer.ui.components.change_tree import signed
 
@@ -53,7 +54,7 @@ def compare_head(d: CompareData, url: Callable[..., str]) -> html.Section:
              html.Span(f" a {d.found.per}, {share} ({signed(tree.change_ns)})."), *verdict],
             className="compare-head",
         ),
-        note(f"Before: {_said(d.found.before)}; after: {_said(d.found.after)}. "
+        note(f"Before: {side_text(d.found.before)}; after: {side_text(d.found.after)}. "
              f"{' '.join(n[:1].upper() + n[1:] + '.' for n in d.found.notes)} Times are {d.found.after[0].time}."
              + (f" Not readable any more: {plain(', '.join(d.unread), 300)}." if d.unread else "")),
         aside=_switches(d, url),
@@ -86,15 +87,6 @@ def _switches(d: CompareData, url: Callable[..., str]) -> list[Any]:
                 ("In turn on one machine", url(turns="1"), d.sides.in_turn),
             ]))  # fmt: skip
     return found
-
-
-def _said(runs: tuple[Any, ...]) -> str:
-    """The runs of a side in words."""
-    if len(runs) == 1:
-        return f"{plain(runs[0].name, 80)} ({q.plural(runs[0].steps, 'steady step')})"
-    least, most = min(run.steps for run in runs), max(run.steps for run in runs)
-    steps = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    return f"{len(runs)} runs ({steps} steady steps each)"
 
 
 def verdict_word(judged: Compared | None) -> str:
