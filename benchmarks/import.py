@@ -3,10 +3,10 @@
     python benchmarks/import.py [--rounds 5] [--hta PYTHON] [--large ENTRIES] TRACE.json.gz ...
 
 For each file, rounds interleaved, each in a process of its own whose modules are imported already:
-from the packed JSON to a closed Parquet file, in entries of ``traceEvents`` a second (medians), peak
-memory above what the process had before, bytes of output for each entry and for each row. ``--hta`` names
-a Python that has HolisticTraceAnalysis: how often HTA's load (which keeps its data frame in memory
-and writes nothing) goes into the same time is printed. ``--large`` makes a trace of so many entries from
+from the packed JSON to a closed Parquet file, in entries of ``traceEvents`` a second on the clock and of
+CPU time of all threads (medians; other work on the machine distorts the former more), peak memory above
+what the process had before, bytes of output for each entry and for each row. ``--hta`` names a Python that has HolisticTraceAnalysis: how
+often HTA's load (which keeps its data frame in memory and writes nothing) goes into the same time is printed. ``--large`` makes a trace of so many entries from
 the first file (its events again and again, later each time) and imports that too: memory must not grow
 with it. ``--twin`` measures the reader in Python as well.
 """
@@ -42,20 +42,20 @@ original = importing.collect
 importing.collect = lambda *a: seen.append(original(*a)) or seen[-1]
 importer = find(path)
 before = memory('VmRSS')
-start = time.perf_counter()
+start, busy = time.perf_counter(), time.process_time()
 importer.read(path, output)
-seconds = time.perf_counter() - start
-print(json.dumps({'seconds': seconds, 'peak': memory('VmHWM') - before, 'entries': seen[0].entries,
+seconds, busy = time.perf_counter() - start, time.process_time() - busy
+print(json.dumps({'seconds': seconds, 'cpu': busy, 'peak': memory('VmHWM') - before, 'entries': seen[0].entries,
                   'texts': sum(map(len, seen[0].texts.all())) / 2**20}))
 """
 HTA = """
 import sys, time, json, logging
 logging.disable(logging.CRITICAL)
 from hta.common.trace import Trace
-start = time.perf_counter()
+start, busy = time.perf_counter(), time.process_time()
 trace = Trace(trace_files={0: sys.argv[1]}, trace_dir='')
 trace.parse_traces(use_multiprocessing=False)
-print(json.dumps({'seconds': time.perf_counter() - start}))
+print(json.dumps({'seconds': time.perf_counter() - start, 'cpu': time.process_time() - busy}))
 """
 
 
@@ -95,23 +95,23 @@ def measure(path: Path, rounds: int, hta: str | None, twin: bool) -> None:
         for _ in range(rounds):
             ours.append(run(sys.executable, OURS, str(path), str(output)))
             if hta:
-                theirs.append(run(hta, HTA, str(path))["seconds"])
+                theirs.append(run(hta, HTA, str(path)))
         if twin:
             slow.append(run(sys.executable, OURS, str(path), str(output), NEURON_EXPLORER_NATIVE="0")["seconds"])
         import pyarrow.parquet as pq
 
         rows = pq.ParquetFile(output).metadata.num_rows
         size = output.stat().st_size
-    seconds = statistics.median(r["seconds"] for r in ours)
+    seconds, busy = (statistics.median(r[key] for r in ours) for key in ("seconds", "cpu"))
     entries = ours[0]["entries"]
     line = (
-        f"{path.name[:36]:<36} {entries:>10,} entries {entries / seconds:>9,.0f}/s"
+        f"{path.name[:36]:<36} {entries:>10,} entries {entries / seconds:>9,.0f}/s, {entries / busy:>9,.0f} a CPU s"
         f"  peak +{max(r['peak'] for r in ours):,.0f} MB"
         f" (texts {ours[0]['texts']:.0f} MB)  {size / entries:.1f} B/entry {size / rows:.1f} B/row"
     )
     if theirs:
-        other = statistics.median(theirs)
-        line += f"  HTA {entries / other:,.0f}/s, ratio {other / seconds:.1f}"
+        other, other_busy = (statistics.median(r[key] for r in theirs) for key in ("seconds", "cpu"))
+        line += f"  HTA {entries / other:,.0f}/s, ratio {other / seconds:.1f}, of CPU time {other_busy / busy:.1f}"
     if slow:
         line += f"  twin {entries / slow[0]:,.0f}/s"
     print(line, flush=True)
