@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+_CHUNKS: Final = 128
 _EXACT: Final = 1e-6
 """ns within which a bound is kept: times are whole ns."""
 
@@ -53,10 +54,33 @@ def corridor(
     top, bottom = float(under_y.min()) + most, float(over_y.max()) - most
     if bottom > top:
         return None
-    corners = np.array([[bottom, bottom], [top, bottom], [top, top], [bottom, top]])
-    # Each round removes the corners by the bounds that they break most. What no corner breaks is never broken again:
-    # the polygon only shrinks.
-    while True:
+    corners: np.ndarray | None = np.array([[bottom, bottom], [top, bottom], [top, top], [bottom, top]])
+    if len(a) > 8 * _CHUNKS:
+        # The tightest bounds of each stretch leave so little that hardly any of the others is looked at again.
+        few = np.concatenate([
+            _tightest(under_y), len(under_y) + _tightest(-over_y), [len(a) - 2, len(a) - 1]
+        ]).astype(np.int64)  # fmt: skip
+        corners = _shrunk(corners, a[few], b[few], c[few])
+    if corners is not None:
+        corners = _shrunk(corners, a, b, c)
+    return None if corners is None else Corridor(low, high, corners)
+
+
+def _tightest(values: np.ndarray) -> np.ndarray:
+    """The position of the least value of each stretch of equal length."""
+    length = max(1, len(values) // _CHUNKS)
+    whole = len(values) // length * length
+    found: np.ndarray = values[:whole].reshape(-1, length).argmin(axis=1) + np.arange(0, whole, length)
+    return found
+
+
+def _shrunk(corners: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray | None:
+    """The part of a convex polygon where a·u + b·v ≤ c for all; None where nothing is left.
+
+    Each round removes the corners by the bounds that they break most. What no corner breaks is never broken again: the
+    polygon only shrinks.
+    """
+    while len(a):
         broken = np.zeros(len(a), bool)
         worst = {}
         for u, v in corners.tolist():
@@ -66,15 +90,14 @@ def corridor(
             if beyond[at] > _EXACT:
                 worst[at] = (float(a[at]), float(b[at]), float(c[at]))
         if not worst:
-            return Corridor(low, high, corners)
+            break
         for own_a, own_b, own_c in worst.values():
             corners = _cut(corners, own_a * corners[:, 0] + own_b * corners[:, 1] - own_c)
             if not len(corners):
                 return None
         broken[list(worst)] = False
         a, b, c = a[broken], b[broken], c[broken]
-        if not len(a):
-            return Corridor(low, high, corners)
+    return corners
 
 
 def _cut(corners: np.ndarray, beyond: np.ndarray) -> np.ndarray:

@@ -135,13 +135,13 @@ def test_collectives_that_cannot_be_the_same_are_refused():
 
 
 @FAST
-@given(seed=st.integers(0, 2**32 - 1))
-def test_every_line_that_fits_lies_in_the_corridor(seed):
+@given(seed=st.integers(0, 2**32 - 1), number=st.sampled_from([1, 2, 40, 3000]))
+def test_every_line_that_fits_lies_in_the_corridor(seed, number):
     rng = np.random.default_rng(seed)
     offset, slope = rng.uniform(-1e6, 1e6), rng.uniform(-1e-3, 1e-3)
-    x = np.sort(rng.uniform(0, 1e9, 40))
-    under = offset + slope * x + rng.exponential(1e4, 40)
-    over = offset + slope * x - rng.exponential(1e4, 40)
+    x = np.sort(rng.uniform(0, 1e9, number))
+    under = offset + slope * x + rng.exponential(1e4, number)
+    over = offset + slope * x - rng.exponential(1e4, number)
     found = corridor((x, under), (x, over), 1e-3)
     least, most = found.bounds(x)
     assert (least - 1e-3 <= offset + slope * x).all() and (offset + slope * x <= most + 1e-3).all()
