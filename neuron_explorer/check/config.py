@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import re
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -129,9 +130,13 @@ def load_config(path: Path | None, start: Path | None = None) -> Config:
 def _read(path: Path, required: bool) -> Config:
     shown = printable(path)
     try:
-        if path.stat().st_size > MOST_BYTES:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for, a device never ends
+            raise ConfigError(f"{shown} is not a regular file; a configuration is one.")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
             raise ConfigError(f"{shown} is too large for a configuration.")
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(data.decode("utf-8").replace("\r\n", "\n"))
     except OSError as error:
         raise ConfigError(f"{shown} cannot be read: {error.strerror or error}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

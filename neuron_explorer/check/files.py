@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,9 +44,13 @@ def read_baseline(path: Path) -> Baseline:
     """Raises ``NoBaselineError`` where there is none, ``BaselineError`` where it cannot be read."""
     shown = printable(path)
     try:
-        if path.stat().st_size > MOST_BYTES:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for, a device never ends
+            raise BaselineError(f"{shown} is not a regular file; a baseline is one.")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
             raise BaselineError(f"{shown} is too large for a baseline.")
-        text = path.read_text(encoding="utf-8")
+        text = data.decode("utf-8").replace("\r\n", "\n")
     except FileNotFoundError:
         raise NoBaselineError(
             f"there is no baseline {shown}; make one with `neuron-explorer baseline TRACE TRACE -o {shown}`."

@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
@@ -97,6 +97,8 @@ def all_ready(path: Path, reading: Reading = _quietly) -> list[Path]:
                 importer.read(path, target, progress)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # nothing is left beside a file that was refused
+                base.rmdir()
             raise
         (folder / "complete").touch()
         return _made(folder)
