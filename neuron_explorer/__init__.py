@@ -166,7 +166,8 @@ def compare(
     """Compare two runs, or two sets of repeated runs, of a program.
 
     Args:
-        before: A trace, a directory of repeated runs, or a list of them.
+        before: A trace, a log or trace of another tool (it is imported first), a directory of repeated runs, or a
+            list of them.
         after: The same, of what is compared with it.
         interleaved: The runs of both sides took turns on one machine; without that a slower time is at
             most suspicious.
@@ -178,9 +179,11 @@ def compare(
 
     from neuron_explorer.comparing.comparison import comparison
     from neuron_explorer.comparing.sides import runs_of
+    from neuron_explorer.trace.recordings import recordings_of
 
     def paths(given: Any) -> list[Path]:
-        return [Path(p) for p in (given if isinstance(given, list | tuple) else [given])]
+        every = given if isinstance(given, list | tuple) else [given]
+        return [found for path in every for found in recordings_of(Path(path))]
 
     return comparison(runs_of(paths(before)), runs_of(paths(after)), interleaved=interleaved)
 

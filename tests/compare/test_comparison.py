@@ -134,6 +134,7 @@ def test_parts_add_up_to_the_change_and_the_other_way_round_is_its_opposite(one,
     adds_up(found.tree)
     assert sum(r.change_ns for r in found.lines) == pytest.approx(sum(r.change_ns for r in found.ops))
     assert sum(r.change_ns for r in found.lines) == pytest.approx(-sum(r.change_ns for r in back.lines))
+    adds_up(comparison([before, after, before], [after, before]).tree)
     same = comparison([before], [before])
     assert all(r.change_ns == 0 for r in (*same.lines, *same.ops, *same.shapes, *same.modules))
     assert not same.counts.found
@@ -150,3 +151,19 @@ def test_samples_compare_in_every_format():
     assert set(document["tables"]) == {t.name for t in TABLES}
     for form in ("text", "markdown", "csv"):
         assert "fused_optimizer.py:39" in render(answer, form).replace("\\", "")
+
+
+SHARED = Path(__file__).parents[3] / "shared" / "traces"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (SHARED / "kineto_resnet50_nw4.pt.trace.json.gz").exists(), reason="no public traces here")
+def test_imported_traces_of_a_public_pair_show_what_the_workers_save():
+    zero, four = (SHARED / f"kineto_resnet50_nw{n}.pt.trace.json.gz" for n in (0, 4))
+    found = neuron_explorer.compare(zero, four)
+    adds_up(found.tree)
+    assert not found.environment and found.tree.change_ns < -30e6
+    parts = sorted(found.tree.children, key=lambda n: n.change_ns)
+    assert parts[0].label == "data wait" and parts[0].change_ns < -60e6
+    line = min(found.lines, key=lambda row: row.change_ns)
+    assert line.how == "same" and line.line_after[0].endswith("resnet50_profiler_api.py")
