@@ -272,7 +272,21 @@ def test_a_file_that_is_being_written_is_read_up_to_its_size(tmp_path: Path) -> 
         read += len(piece)
         with path.open("ab") as file:
             file.write(b" " * PIECE)
-    assert read == 2 * PIECE
+    assert read == 2 * PIECE and source.grew >= 2 * PIECE
+
+
+def test_that_a_file_is_still_being_written_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", TEXT[:-60])
+    more = [TEXT[-60:-30], ""]
+
+    def written(at: int, of: int) -> None:
+        with path.open("a") as file:
+            file.write(more.pop(0) if more else "")
+
+    found = import_trace(path, tmp_path / "out.parquet", progress=written)
+    assert found.read["events"] == 3
+    notes = " ".join(found.notes)
+    assert "grew by 30 bytes while it was read" in notes and "still being written" in notes
 
 
 damage = st.lists(

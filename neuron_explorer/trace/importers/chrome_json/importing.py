@@ -111,7 +111,9 @@ def _write(
         found.losses.add("details of events beyond 256 MiB", maker.refused)
         found.losses.add("flow ends without a start, or without an event", tally.flows_open)
         report = report_of(found, nested, tally, output, facts, len(frames.parent) - 1, calls_alone)
-        report = replace(report, skipped=report.skipped + beside)
+        grew = (f"The file grew by {found.source.grew:,} bytes while it was read: it is still being written.",)
+        notes = report.notes + (grew if found.source.grew else ())
+        report = replace(report, skipped=report.skipped + beside, notes=notes)
         writer.close(metadata_of(found, nested, made, tally, facts, tree, report, len(embedded)))
     return report
 

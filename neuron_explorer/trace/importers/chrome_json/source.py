@@ -6,6 +6,7 @@ reader works on the piece before.
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import zlib
@@ -40,6 +41,7 @@ class Source:
     read: int = 0  # bytes of the file
     unpacked: int = 0
     damage: str = ""
+    grew: int = 0  # bytes that were written to the file while it was read; they are not in the text
 
     def pieces(self, progress: Callable[[int, int], None] | None = None) -> Iterator[bytes]:
         """The text, in pieces of about ``PIECE`` bytes. Raises ``OSError`` when the file cannot be opened."""
@@ -55,6 +57,8 @@ class Source:
                 if self.unpacked > max(BOMB_BYTES, BOMB_RATIO * self.size):
                     self.damage = f"it unpacks to more than {BOMB_RATIO} times its size"
                     return
+            if hasattr(file, "fileno"):  # not inside an archive
+                self.grew = max(0, os.fstat(file.fileno()).st_size - self.size)
 
     def _plain(self, file: Any) -> Iterator[bytes]:
         # Not beyond the size at the beginning: a file that is being written could grow for ever.
