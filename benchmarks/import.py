@@ -5,10 +5,11 @@
 For each file, rounds interleaved, each in a process of its own whose modules are imported already:
 from the packed JSON to a closed Parquet file, in entries of ``traceEvents`` a second on the clock and of
 CPU time of all threads (medians; other work on the machine distorts the former more), peak memory above
-what the process had before, bytes of output for each entry and for each row. ``--hta`` names a Python that has HolisticTraceAnalysis: how
-often HTA's load (which keeps its data frame in memory and writes nothing) goes into the same time is printed. ``--large`` makes a trace of so many entries from
-the first file (its events again and again, later each time) and imports that too: memory must not grow
-with it. ``--twin`` measures the reader in Python as well.
+what the process had before, bytes of output for each entry and for each row. ``--hta`` names a Python that
+has HolisticTraceAnalysis: how often HTA's load (which keeps its data frame in memory and writes nothing)
+goes into the same time is printed. ``--large`` makes a trace of so many entries from the first file (its
+events again and again, later each time) and imports that too: memory must not grow with it. ``--twin``
+measures the reader in Python as well.
 """
 
 from __future__ import annotations

@@ -246,6 +246,6 @@ def _resolved(
 ) -> tuple[np.ndarray, np.ndarray]:
     if not len(wanted):
         return key, np.full(len(key), FAR)
-    at = np.minimum(np.searchsorted(wanted, launcher), len(wanted) - 1)
+    at: Any = np.minimum(np.searchsorted(wanted, launcher), len(wanted) - 1)
     hit = wanted[at] == launcher
     return np.where(hit & (key == _NO_PLACE), key_of[at], key), np.where(hit, ready_of[at], FAR)
