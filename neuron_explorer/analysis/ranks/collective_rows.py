@@ -27,6 +27,8 @@ from neuron_explorer.analysis.ranks.operations import operation_code
 from neuron_explorer.analysis.ranks.process_groups import Groups
 from neuron_explorer.analysis.ranks.reading import Rows
 
+ROOT: Final = "(root)"
+"""What the root module is called as the owner of a collective."""
 MOST_COLLECTIVES: Final = 32_768
 """Collectives that are kept of a rank; of more, every second, fourth … of each group."""
 
@@ -119,6 +121,7 @@ class _Said:
     dtype: int
     asynchronous: int
     for_module: int
+    prefetched: int
     module: int
     line: int
     sequence: int
@@ -160,7 +163,8 @@ def _said(
                 groups.number(detail), operation,
                 _whole(detail, "peer") if OPERATIONS[operation] in PEER_TO_PEER else -1, _bytes(detail),
                 _code(texts, detail.get("dtype")), int(detail.get("asynchronous") is True),
-                _code(texts, detail.get("for_module")), _code(texts, modules[at]),
+                _code(texts, _owner(detail)), {"early": 1, "late": 0}.get(str(detail.get("prefetch")), -1),
+                _code(texts, modules[at]),
                 places.setdefault(place, len(places)), _whole(detail, "sequence"),
             ))  # fmt: skip
         which[i], numbers[i] = position, number
@@ -169,6 +173,12 @@ def _said(
     }
     columns["sequence"] = np.where(numbers >= 0, numbers, columns["sequence"])
     return columns, tuple(places)
+
+
+def _owner(detail: Mapping[str, Any]) -> object:
+    """The module that it is for; the root has no name of its own."""
+    named = detail.get("for_module")
+    return ROOT if named == "" else named
 
 
 def _code(texts: dict[str, int], value: object) -> int:

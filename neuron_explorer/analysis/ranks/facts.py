@@ -19,7 +19,7 @@ from neuron_explorer.trace.schema import PERIODS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised when facts mean something else: kept ones are made again."""
 
 OPERATIONS: Final = (
@@ -40,7 +40,8 @@ whatever thread. ``compilations``: those that began in it."""
 
 COLLECTIVE_COLUMNS: Final = (
     "group", "operation", "sequence", "numbered", "peer", "bytes", "dtype", "step", "line", "module", "for_module",
-    "asynchronous", "submit", "returned", "begin", "end", "end_from", "wait_start", "wait_ns", "exposed", "hung",
+    "prefetched", "asynchronous", "submit", "returned", "begin", "end", "end_from", "wait_start", "wait_ns",
+    "exposed", "hung",
 )  # fmt: skip
 """Table ``collectives``: a row a collective, in the order of their submission.
 
@@ -48,6 +49,7 @@ COLLECTIVE_COLUMNS: Final = (
 ``for_module``: in ``RankFacts.texts``. ``sequence``: its number in its group; where ``numbered`` is 0 the trace
 does not tell it, and it is the ordinal of its operation in its group (and step, where there is one).
 ``submit``, ``returned``: the host's call. ``begin``, ``end``: when this rank took part, as well as is known.
+``prefetched``: 1 for one that FSDP2 issued while another module was at work, 0 for one that it did not.
 ``exposed``: ns in which the rank did nothing else. ``hung``: 1 for one that was begun and never ended."""
 
 LINE_COLUMNS: Final = ("file", "line", "function", "self", "events")

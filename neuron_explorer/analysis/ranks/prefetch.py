@@ -23,6 +23,7 @@ class Prefetch:
 
     ``ahead_ns``: from the call to when the rank needed the result (began to wait for it). ``took_ns``: from the call to
     its end. ``late_ns``: how long it then waited; ``early_ns``: how long the result lay there. None: not observed.
+    ``prefetched``: the part that was issued while another module was at work, as far as the recording tells.
     ``verdict``: ``late``, ``early``, ``in time`` or "" where it cannot be told.
     """
 
@@ -35,6 +36,7 @@ class Prefetch:
     late_ns: float | None
     early_ns: float | None
     waited_ns: float
+    prefetched: float | None
     verdict: str
 
 
@@ -54,14 +56,14 @@ def prefetches(run: RunFacts) -> list[Prefetch]:
                 end = np.where(done[rows] & (table["end"][rows] >= 0), table["end"][rows], -1)
                 sums[facts.text(module), operation].append(np.stack([
                     table["submit"][rows], table["wait_start"][rows], end, table["wait_ns"][rows],
-                    table["bytes"][rows],
+                    table["bytes"][rows], table["prefetched"][rows],
                 ], axis=1))  # fmt: skip
     found = [_prefetch(module, operation, np.concatenate(parts)) for (module, operation), parts in sums.items()]
     return sorted(found, key=lambda p: (-p.waited_ns, p.module, p.operation))
 
 
 def _prefetch(module: str, operation: str, rows: np.ndarray) -> Prefetch:
-    submit, need, end, wait, size = rows.T
+    submit, need, end, wait, size, prefetched = rows.T
     waits, ended = need >= 0, end >= 0
     both = waits & ended
     ahead = _middle((need - submit)[waits])
@@ -75,8 +77,12 @@ def _prefetch(module: str, operation: str, rows: np.ndarray) -> Prefetch:
             verdict = "early"
     return Prefetch(
         module, operation, len(rows), float(np.maximum(size, 0).sum()) / len(rows), ahead, took, late, early,
-        float(wait[waits].sum()), verdict,
+        float(wait[waits].sum()), _mean(prefetched[prefetched >= 0]), verdict,
     )  # fmt: skip
+
+
+def _mean(values: np.ndarray) -> float | None:
+    return float(values.mean()) if len(values) else None
 
 
 def _middle(values: np.ndarray) -> float | None:

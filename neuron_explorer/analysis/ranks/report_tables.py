@@ -121,6 +121,8 @@ PREFETCH: Final = TableKind(
      Column("operation", "text", "Operation."),
      Column("verdict", "text", "late: the rank waits for it; early: it lies there for long; in time; none: not seen."),
      Column("waited_ns", "ns", "Time that ranks waited for it, in all."),
+     Column("prefetched", "share", "Part of them that was issued while another module was at work, as far as the "
+            "recording tells (FSDP2)."),
      Column("ahead_ns", "ns", "From the call to the wait for the result, median."),
      Column("took_ns", "ns", "From the call to the end, median."),
      Column("late_ns", "ns", "From the wait to the end, median."),

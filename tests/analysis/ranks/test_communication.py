@@ -82,13 +82,15 @@ def test_without_bytes_there_is_no_bandwidth():
 def test_parameters_are_gathered_late_early_or_in_time(need, end, verdict, late, early):
     rows = [
         {"operation": GATHER, "sequence": n, "begin": n * 20 * MS, "end": n * 20 * MS + end,
-         "wait_start": n * 20 * MS + need, "wait_ns": max(end - need, 0), "for_module": 0}
+         "wait_start": n * 20 * MS + need, "wait_ns": max(end - need, 0), "for_module": 0,
+         "prefetched": int(n > 0)}
         for n in range(3)
     ]  # fmt: skip
     run = merge_ranks([facts_of(rank, 2, rows, texts=("layers.0",)) for rank in range(2)])
     (found,) = prefetches(run)
     assert (found.module, found.operation, found.calls, found.verdict) == ("layers.0", "all_gather", 6, verdict)
     assert (found.late_ns, found.early_ns, found.ahead_ns, found.took_ns) == (late, early, need, end)
+    assert found.prefetched == pytest.approx(2 / 3)
 
 
 def compiled(rank: int, graphs: list[str], causes: list[str]):
