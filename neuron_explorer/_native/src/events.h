@@ -134,6 +134,11 @@ static void finish(Context* c) {
   if (s == nullptr || s->generation != c->generation) return;
   uint64_t offset = sizeof(FileHeader) + static_cast<uint64_t>(c->index) * sizeof(Record);
   uint64_t duration = end - c->start;
+  if (__builtin_expect(c->flight, 0)) {
+    uint64_t times[2] = {end, duration};
+    t->events.write_at(offset + offsetof(Record, end), times, sizeof times);
+    return;
+  }
   if (__builtin_expect(t != t_state, 0)) {
     // Ended on another thread: the owner's list of open events is not ours to change.
     s->late_ends.fetch_add(1, std::memory_order_relaxed);
@@ -231,6 +236,10 @@ static void describe_collective(Session* s, ThreadState* t, Context* c, const at
     for (const c10::IValue& v : fn.inputs())
       each_data(v, [&](const void* data) { s->in_flight.put(data, t->collective); });
   } else {
+    if (what == CollectiveName::kFlight) {
+      t->open.pop_back();
+      c->flight = true;
+    }
     for (const c10::IValue& v : fn.inputs())
       each_data(v, [&](const void* data) {
         if (value < 0) value = s->in_flight.find(data, what == CollectiveName::kWait);

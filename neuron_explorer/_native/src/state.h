@@ -33,6 +33,7 @@ struct Context final : at::ObserverContext {
   uint64_t sequence;
   uint32_t index;
   uint8_t kind;
+  bool flight = false;  // encloses nothing, and ends on any thread
 
   static void* operator new(size_t size);
   static void operator delete(void* p);

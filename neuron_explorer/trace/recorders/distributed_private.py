@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 __all__ = [
-    "future_class", "group_maps", "group_name", "group_of_argument", "loaded", "mesh_dimensions", "process_group_class",
-    "resolve_group", "sequence_number", "submitting_methods", "unregistering_places", "work_class",
+    "ending_methods", "future_class", "group_maps", "group_name", "group_of_argument", "loaded", "mesh_dimensions", "process_group_class",
+    "resolve_group", "sequence_number", "submitting_methods", "work_class",
 ]  # fmt: skip
 
 _SUBMITS = (
@@ -48,11 +48,10 @@ def submitting_methods() -> tuple[str, ...]:
     return tuple(name for name in _SUBMITS if owner is not None and name in vars(owner))
 
 
-def unregistering_places() -> list[tuple[Any, str]]:
-    """(module, name) of the functions through which every group is taken off torch's register."""
-    c10d = sys.modules.get("torch.distributed.distributed_c10d")
-    names = ("_unregister_process_group", "_unregister_all_process_groups")
-    return [(c10d, name) for name in names if callable(getattr(c10d, name, None))]
+def ending_methods() -> tuple[str, ...]:
+    """Names of the methods of a process group that torch calls before it forgets the group."""
+    owner = process_group_class()
+    return tuple(name for name in ("shutdown", "abort") if owner is not None and name in vars(owner))
 
 
 def group_maps() -> list[tuple[Any, dict[int, int]]]:

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import socket
+import time
 from typing import Any, Final
 
 from neuron_explorer.trace import environment
@@ -14,6 +15,7 @@ from neuron_explorer.trace.recorders import distributed_private, torch_private
 __all__ = ["ProcessGroups", "run_id"]
 
 ENTRY: Final = "distributed"
+_SELDOM_S: Final = 1.0
 _MESH_DESCRIPTION: Final = "mesh_"
 
 
@@ -23,6 +25,7 @@ class ProcessGroups:
     def __init__(self) -> None:
         self._known: dict[str, dict[str, Any]] = {}
         self._count = 0
+        self._looked = -_SELDOM_S
         self._replaced: list[tuple[Any, str, Any, Any]] = []
 
     def start(self) -> None:
@@ -34,9 +37,10 @@ class ProcessGroups:
         if distributed_private.loaded() is None:
             return False
         if not self._replaced:
-            for owner, name in distributed_private.unregistering_places():
-                original = getattr(owner, name)
-                observed = self._observed(original)
+            owner = distributed_private.process_group_class()
+            for name in distributed_private.ending_methods():
+                original = vars(owner)[name]
+                observed = self._observed(original, name)
                 setattr(owner, name, observed)
                 self._replaced.append((owner, name, original, observed))
         groups = distributed_private.group_maps()
@@ -48,9 +52,10 @@ class ProcessGroups:
 
     def stop(self) -> None:
         """Collect what is left, and put the originals back."""
+        self._looked = -_SELDOM_S
         self.collect()
         for owner, name, original, observed in reversed(self._replaced):
-            if getattr(owner, name, None) is observed:
+            if vars(owner).get(name) is observed:
                 setattr(owner, name, original)
         self._replaced.clear()
 
@@ -63,7 +68,7 @@ class ProcessGroups:
         """Note the groups that are alive now."""
         distributed = distributed_private.loaded()
         groups = distributed_private.group_maps() if distributed is not None else []
-        dimensions = distributed_private.mesh_dimensions() if groups else {}
+        dimensions = self._dimensions() if groups else {}
         for group, ranks in groups:
             name = distributed_private.group_name(group)
             if not name:
@@ -78,6 +83,14 @@ class ProcessGroups:
             }
             known["mesh_dimension"] = dimensions.get(name) or known["mesh_dimension"] or _of_description(description)
 
+    def _dimensions(self) -> dict[str, str]:
+        """Looking for meshes takes milliseconds, and a program may end hundreds of groups in a row."""
+        now = time.monotonic()
+        if now - self._looked < _SELDOM_S:
+            return {}
+        self._looked = now
+        return distributed_private.mesh_dimensions()
+
     def document(self) -> dict[str, Any]:
         """The metadata's entry `distributed`; {} for a process that is alone."""
         rank, world_size = environment.rank_and_world_size()
@@ -91,14 +104,16 @@ class ProcessGroups:
             "process_groups": list(self._known.values()),
         }
 
-    def _observed(self, original: Any) -> Any:
+    def _observed(self, original: Any, name: str) -> Any:
         @functools.wraps(original)
-        def unregister(*args: Any, **kwargs: Any) -> Any:
+        def end(self_: Any, *args: Any, **kwargs: Any) -> Any:
             self.collect()
-            return original(*args, **kwargs)
+            return original(self_, *args, **kwargs)
 
-        torch_private.hide_from_dynamo(unregister)
-        return unregister
+        # C++ asks the running frame by name whether Python's part of a virtual method is under way.
+        end.__code__ = end.__code__.replace(co_name=name)
+        torch_private.hide_from_dynamo(end)
+        return end
 
 
 def run_id() -> str:
