@@ -1,7 +1,7 @@
-"""A report as one HTML file that works offline: no script, no external resource, one style sheet inside.
+"""A report as one HTML file that works offline: no external resource, one style sheet and one script inside.
 
-The document forbids itself everything else (Content-Security-Policy): only the style sheet,
-named by its hash, applies. Every text of the trace is escaped.
+The document forbids itself everything else (Content-Security-Policy): only the style sheet and the script that
+draws the timeline, named by their hashes, apply. Every text of the trace is escaped.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from neuron_explorer.analysis.alert import NOT_OBSERVED, Alert
 from neuron_explorer.analysis.facts import LOSS_COUNTS
 from neuron_explorer.analysis.html_text import Markup, code, definitions, element, join, table, text
 from neuron_explorer.analysis.plain import short_file
+from neuron_explorer.analysis.render_timeline import render_timeline, script
 from neuron_explorer.analysis.report import Excerpt, Report
 
 MOST_OCCURRENCES: Final = 12
@@ -30,6 +31,7 @@ def render(report: Report) -> str:
     data = report.summary
     sections = [
         ("Overview", "overview", _overview(report)),
+        ("Timeline", "timeline", render_timeline(report.timeline) if report.timeline else ""),
         ("Alerts", "alerts", _alerts(report)),
         ("Step times", "steps", _steps(data)),
         ("Lines", "lines", _lines(data)),
@@ -47,8 +49,9 @@ def render(report: Report) -> str:
     )
     name = text(report.facts.name)
     style = _style()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    drawing = _drawing(report)
+    scripts = f"script-src 'sha256-{_digest(script())}'; " if drawing else ""
+    policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; {scripts}base-uri 'none'; form-action 'none'"
     version = report.versions.get("neuron_explorer", "")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -59,8 +62,19 @@ def render(report: Report) -> str:
         f"<header><h1>{name}</h1>{_lead(report)}</header>\n"
         f'<nav aria-label="Sections">{links}</nav>\n<main>\n{parts}\n</main>\n'
         f"<footer>A report of Neuron Explorer about a trace recorded by version {text(version or 'unknown')}. "
-        "It holds names, paths and source lines of the program.</footer>\n</body>\n</html>\n"
+        "It holds names, paths and source lines of the program.</footer>\n"
+        f"{drawing}</body>\n</html>\n"
     )
+
+
+def _digest(content: str) -> str:
+    return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+def _drawing(report: Report) -> str:
+    """The timeline's script, where there is something to draw."""
+    part = report.timeline
+    return f"<script>{script()}</script>\n" if part is not None and (part.slices or part.merged) else ""
 
 
 @cache

@@ -11,6 +11,7 @@ from neuron_explorer.analysis.compile_events import compile_events
 from neuron_explorer.analysis.facts import RunFacts, run_facts
 from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.plain import plain
+from neuron_explorer.analysis.report_timeline import TimelinePart
 from neuron_explorer.analysis.summary import summary
 
 if TYPE_CHECKING:
@@ -43,10 +44,16 @@ class Report:
     excerpts: dict[str, tuple[Excerpt, ...]]
     versions: dict[str, str]
     environment: tuple[tuple[str, str], ...]
+    timeline: TimelinePart | None = None
 
 
-def report(trace: Trace, *, period: str | Filter = "auto", top: int = TOP) -> Report:
-    """Everything the report shows. ``period`` and ``top`` as for ``summary``."""
+def report(
+    trace: Trace, *, period: str | Filter = "auto", top: int = TOP, timeline: TimelinePart | None = None
+) -> Report:
+    """Everything the report shows. ``period`` and ``top`` as for ``summary``.
+
+    ``timeline``: the part of the trace that is drawn, as ``chosen_part`` reads it; none without it.
+    """
     events = compile_events(trace)
     found = alerts(trace, events=events)
     shown = found.alerts[:MOST_ALERTS]
@@ -59,6 +66,7 @@ def report(trace: Trace, *, period: str | Filter = "auto", top: int = TOP) -> Re
         excerpts={a.id: tuple(e for e in _excerpts(trace, a) if e.lines) for a in shown},
         versions=facts.versions,
         environment=_environment(trace.metadata),
+        timeline=timeline,
     )
 
 

@@ -52,7 +52,8 @@ def export(
     window: Annotated[
         str,
         typer.Option(
-            "--window", help="What happens in this time alone, since the trace's start: 10ms-20ms (not html).",
+            "--window",
+            help="What happens in this time alone, since the trace's start: 10ms-20ms (html: of the timeline).",
             metavar="FROM-TO", show_default=False,
         ),
     ] = "",
@@ -66,15 +67,17 @@ def export(
     from neuron_explorer.cli.opened import load
 
     if format is Format.html:
-        if window:
-            raise typer.BadParameter("the report is of steps: use --steps.", param_hint="--window")
         from neuron_explorer.analysis.render_html import render
         from neuron_explorer.analysis.report import report
+        from neuron_explorer.analysis.report_timeline import chosen_part
         from neuron_explorer.trace.text_output import write_text
 
         target = output or trace.with_suffix(f".{format.value}")
         with load(trace) as opened:
-            text = render(report(opened, period=chosen(opened, period.value, steps, phase, rank, device, process)))
+            kept = chosen(opened, period.value, steps, phase, rank, device, process)
+            part = _part(opened, steps if not window else "", window)
+            named = f"the time {window}" if window else f"steps {steps}" if "-" in steps else f"step {steps}"
+            text = render(report(opened, period=kept, timeline=chosen_part(opened, part, named)))
         size = write_text(target, text, overwrite=force)
     else:
         given: dict[str, Any] = {"--phase": phase, "--device": device, "--rank": rank, "--process": process}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -69,6 +70,7 @@ def register(server: flask.Flask, registry: Registry) -> None:
     def trace_report(trace_id: str) -> flask.Response:
         from neuron_explorer.analysis.render_html import render
         from neuron_explorer.analysis.report import report
+        from neuron_explorer.analysis.report_timeline import chosen_part
         from neuron_explorer.ui.cache import cached
         from neuron_explorer.ui.filters import filter_of
 
@@ -78,7 +80,8 @@ def register(server: flask.Flask, registry: Registry) -> None:
         try:
             trace = registry.get(trace_id)
             assert trace is not None
-            text = render(cached(trace, report, period=filter_of(trace, flask.request.args)))
+            found = cached(trace, report, period=filter_of(trace, flask.request.args))
+            text = render(replace(found, timeline=cached(trace, chosen_part)))
         except (NeuronExplorerError, OSError) as error:
             return flask.Response(f"There is no report: {error}\n", 409, mimetype="text/plain")
         name = f"{entry.path.stem[:100]}-report.html"

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import heapq
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from . import sink
 from .batches import Batch, batches
@@ -37,9 +38,10 @@ _INSTANTS: Final = ("graph_break", "warning")
 _BLOCKS: Final = ("allocate", "release", "found")
 _BEGIN, _END, _INSTANT, _COUNTER = (integer(9, kind) for kind in (1, 2, 3, 4))
 _SEQUENCE: Final = integer(10, 1)
-_NEEDED, _CLEARED = integer(13, 2), integer(13, 3)
+_NEEDED, _CLEARED = _SEQUENCE + integer(13, 2), _SEQUENCE + integer(13, 3)
 _PART: Final = 1 << 19
-_CACHED: Final = 50_000
+_KEPT_ROWS: Final = 200_000
+"""Texts are forgotten after this many rows at the earliest: a part of the trace brings all of its own at once."""
 _LEVEL: Final = 4
 _LAST: Final = (1 << 63) - 1
 
@@ -73,7 +75,8 @@ class _Packets:
 
     def put(self, *parts: bytes) -> None:
         """Write one packet, given as its fields."""
-        packet = message(1, *parts)
+        body = b"".join(parts)
+        packet = b"\x0a" + varint(len(body)) + body
         self._held.append(packet)
         self._size += len(packet)
         if self._size >= _PART:
@@ -95,65 +98,70 @@ class _Writer:
         self._stacks = CallStacks(trace)
         self._rows = 0
         self._open: list[tuple[int, int]] = []  # (end, track) of slices that have begun
-        self._made: dict[Any, bytes] = {}
+        self._say = _sayers(self._interned)
+        self._since = 0
+        self._stacked: dict[int, bytes] = {}
         self._held: dict[tuple[int, str], int] = {}
         self._flags = _CLEARED
         # Trace time 0 is the clock of boot at 0; the wall clock then, where it is known.
         clocks = [message(1, integer(1, 6), integer(2, 0))]
         if trace.metadata["start_unix_ns"] > 0:
             clocks.append(message(1, integer(1, 1), integer(2, trace.metadata["start_unix_ns"])))
-        packets.put(_SEQUENCE, _CLEARED, integer(87, 1), message(6, *clocks, integer(2, 6)))
+        packets.put(_CLEARED, integer(87, 1), message(6, *clocks, integer(2, 6)))
         self._lanes = Lanes(trace, lambda body: packets.put(_SEQUENCE, body))
         self._counters = Counters(self._lanes)
 
     def add(self, batch: Batch) -> None:
+        if self._interned.full() and self._since > _KEPT_ROWS:
+            self._forget()
         leaving, reached = self._arrows.of(self._rows, batch.rows)
         row = self._rows
-        made, opened, lanes, interned = self._made, self._open, self._lanes, self._interned
-        texts = zip(*(batch.texts(name) for name in _TEXTS), strict=True)
+        opened, lanes, say, place = self._open, self._lanes, self._say, self._interned.place
+        whole, put = self._interned.integer, self._put
+        texts = zip(*(batch.texts(name, say[name]) for name in _TEXTS), strict=True)
         rows = zip(
-            batch.texts("kind"), batch.texts("name"), batch.ints("start"), batch.ints("duration"), batch.ints("self"),
+            batch.texts("kind"), batch.texts("kind", say["kind"]), batch.texts("name"),
+            batch.texts("name", say["name"]), batch.ints("start"), batch.ints("duration"), batch.ints("self"),
             batch.ints("id"), batch.ints("lane"), batch.ints("stack"), batch.texts("file"), batch.ints("line"),
-            batch.ints("step"), batch.ints("sequence"), batch.texts("detail", parsed), batch.texts("device"), texts,
+            batch.texts("function"), batch.texts("attribution"), batch.ints("step"), batch.ints("sequence"),
+            batch.texts("detail", parsed), batch.texts("detail", say["detail"]), batch.texts("device"), texts,
             strict=True,
         )  # fmt: skip
-        for (kind, name, start, duration, own, event, lane, stack, file, line, step, sequence, detail, device,
-             about) in rows:  # fmt: skip
+        for (kind, category, name, named, start, duration, own, event, lane, stack, file, line, function, how, step,
+             sequence, detail, document, device, about) in rows:  # fmt: skip
             row += 1
             start = min(max(start, 0), _LAST)
             while opened and opened[0][0] <= start:
                 end, track = heapq.heappop(opened)
-                self._put(end, _END + integer(11, track))
+                put(end, _END + b"\x58" + varint(track))
             if kind == "counter" or kind == "memory":
                 self._counter(kind, name or "?", start, lane, device, detail)
                 continue
-            if interned.full() or len(made) > _CACHED:
-                # Not only the texts: what was made of them names their numbers.
-                interned.clear()
-                made.clear()
-                self._flags = _CLEARED
-            key = kind, name, about, file, line, step, stack if about[1] in _OWN_STACK else -1, detail.member
-            known = made.get(key)
-            if known is None:
-                known = made[key] = self._about(key, detail)
-            numbers = interned.integer("event", event)
+            parts = [category, named, *about, document, whole("event", event)]
+            if file:
+                parts.append(place(file, line, function or ""))
+            if step >= 0:
+                parts.append(whole("step", step))
             if sequence >= 0:
-                numbers += interned.integer("sequence", sequence)
+                parts.append(whole("sequence", sequence))
             if own >= 0:
-                numbers += interned.integer("self (ns)", own)
-            for target in leaving.get(row - 1, ()):
-                numbers += fixed64(47, target + 1)
+                parts.append(whole("self (ns)", own))
+            if stack >= 0 and how in _OWN_STACK:
+                parts.append(self._stack(stack))
+            parts += [fixed64(47, target + 1) for target in leaving.get(row - 1, ())]
             if row - 1 in reached:
-                numbers += fixed64(48, row)
+                parts.append(fixed64(48, row))
+            said = b"".join(parts)
             if kind in _INSTANTS:
-                self._put(start, _INSTANT + integer(11, lanes.first(lane)) + known + numbers)
+                put(start, _INSTANT + integer(11, lanes.first(lane)) + said)
                 continue
             last = min(start + duration, _LAST)
             track = lanes.of(lane, start, last if duration >= 0 else float("inf"))
-            self._put(start, _BEGIN + integer(11, track) + known + numbers)
+            put(start, _BEGIN + b"\x58" + varint(track) + said)
             if duration >= 0:
                 heapq.heappush(opened, (last, track))
         self._rows = row
+        self._since += batch.rows
 
     def finish(self) -> None:
         """Write the ends that are left."""
@@ -162,29 +170,29 @@ class _Writer:
             self._put(end, _END + integer(11, track))
 
     def _put(self, at: int, event: bytes) -> None:
-        parts = [b"\x40" + varint(at), _SEQUENCE, self._flags, b"\x5a" + varint(len(event)), event]
+        pending = self._interned.pending
+        if pending:
+            extra = message(12, *pending)
+            pending.clear()
+        else:
+            extra = b""
+        self._packets.put(b"\x40", varint(at), self._flags, b"\x5a", varint(len(event)), event, extra)
         self._flags = _NEEDED
-        if self._interned.pending:
-            parts.append(message(12, *self._interned.pending))
-            self._interned.pending.clear()
-        self._packets.put(*parts)
 
-    def _about(self, key: Any, detail: Detail) -> bytes:
-        """What many events have in common: name, category, place, arguments."""
-        kind, name, about, file, line, step, stack, _ = key
-        texts, say = self._interned, self._interned.said
-        parts = [integer(3, texts.category(kind or "?")), integer(10, texts.name(name or "?"))]
-        if file:
-            parts.append(texts.place(file, line, about[0] or ""))
-        parts += [say(key, value) for key, value in zip(_TEXTS, about, strict=True) if value and value != "[]"]
-        if step >= 0:
-            parts.append(texts.integer("step", step))
-        if stack >= 0:
-            said = self._stacks.text(stack)
-            parts += [say("stack", said)] if said else []
-        if detail.values:
-            parts.append(texts.nested("detail", detail.values))
-        return b"".join(parts)
+    def _forget(self) -> None:
+        """Begin anew with texts: what was made of them names their numbers, so it goes too."""
+        self._interned.clear()
+        self._stacked.clear()
+        self._flags = _CLEARED
+        self._since = 0
+        self._say = _sayers(self._interned)
+
+    def _stack(self, frame: int) -> bytes:
+        known = self._stacked.get(frame)
+        if known is None:
+            said = self._stacks.text(frame)
+            known = self._stacked[frame] = self._interned.said("stack", said) if said else b""
+        return known
 
     def _counter(self, kind: str, name: str, start: int, lane: int, device: str | None, detail: Detail) -> None:
         process = self._lanes.process(lane)
@@ -210,6 +218,23 @@ class _Writer:
         whole = isinstance(value, int) and -_LAST <= value <= _LAST
         said = integer(30, int(value)) if whole else double(44, min(max(value, -1e300), 1e300))
         self._put(start, _COUNTER + integer(11, track) + said)
+
+
+def _sayers(interned: Interned) -> dict[str, Callable[[str | None], bytes]]:
+    """What makes of a text the piece of an event that says it; new ones after texts were forgotten."""
+
+    def argument(name: str) -> Callable[[str | None], bytes]:
+        return lambda text: interned.said(name, text) if text and text != "[]" else b""
+
+    def document(text: str | None) -> bytes:
+        values = parsed(text).values
+        return interned.nested("detail", values) if values else b""
+
+    return {name: argument(name) for name in _TEXTS} | {
+        "kind": lambda text: integer(3, interned.category(text or "?")),
+        "name": lambda text: integer(10, interned.name(text or "?")),
+        "detail": document,
+    }
 
 
 EXPORTER: Final = Perfetto()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from .wire import double, integer, message, text
+from .wire import double, integer, message, text, varint
 
 __all__ = ["Interned", "argument"]
 
@@ -23,6 +23,7 @@ class Interned:
     def __init__(self) -> None:
         self.pending: list[bytes] = []
         self._numbers: dict[tuple[int, Any], int] = {}
+        self._keys: dict[str, bytes] = {}
         self._bytes = 0
 
     def full(self) -> bool:
@@ -33,6 +34,7 @@ class Interned:
         """Forget everything; a reader is told so by the next packet's flags."""
         self.pending.clear()
         self._numbers.clear()
+        self._keys.clear()
         self._bytes = 0
 
     def name(self, value: str) -> int:
@@ -50,7 +52,11 @@ class Interned:
 
     def integer(self, name: str, value: int) -> bytes:
         """A whole number as an argument."""
-        return message(4, integer(1, self._number(_KEY, name)), integer(4, value))
+        key = self._keys.get(name)
+        if key is None:
+            key = self._keys[name] = integer(1, self._number(_KEY, name)) + b"\x20"
+        body = key + varint(value)
+        return b"\x22" + varint(len(body)) + body
 
     def nested(self, name: str, values: dict[str, Any]) -> bytes:
         """A document as an argument."""

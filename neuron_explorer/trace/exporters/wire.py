@@ -11,9 +11,8 @@ from typing import Final
 __all__ = ["double", "fixed64", "integer", "message", "number", "text", "varint"]
 
 _WRAP: Final = (1 << 64) - 1
-_SMALL: Final = tuple(
-    bytes([n]) if n < 128 else bytes([n & 127 | 128, n >> 7]) for n in range(1 << 14)
-)  # fmt: skip
+_SMALL: Final = tuple(bytes([n]) if n < 128 else bytes([n & 127 | 128, n >> 7]) for n in range(1 << 14))
+_MORE: Final = tuple(bytes([n & 127 | 128, n >> 7 | 128]) for n in range(1 << 14))
 
 
 def varint(value: int) -> bytes:
@@ -21,12 +20,13 @@ def varint(value: int) -> bytes:
     if 0 <= value < 16_384:
         return _SMALL[value]
     value &= _WRAP
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    # Fourteen bits at a time; the last two bytes end the number.
+    out = []
+    while value >= 16_384:
+        out.append(_MORE[value & 16_383])
+        value >>= 14
+    out.append(_SMALL[value])
+    return b"".join(out)
 
 
 def number(field: int, wire: int) -> bytes:
