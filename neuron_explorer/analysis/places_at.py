@@ -229,7 +229,7 @@ class _Reading:
                     continue
                 start, duration = (values_of(table.column(name))[rows] for name in ("start", "duration"))
                 ended = (duration >= 0) & (duration < FAR) & (start < FAR)
-                at = np.searchsorted(wanted, identity[rows])
+                at: Any = np.searchsorted(wanted, identity[rows])
                 np.maximum.at(ready_of, at, np.where(ended, start + duration, FAR))
                 key = self.lines.keys(table)[rows]
                 some = (key != _NO_PLACE) & (key_of[at] == _NO_PLACE)
