@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def import_(
     path: Annotated[Path, typer.Argument(
-        help="A torch.profiler or Chrome trace (JSON, .gz), a TORCH_TRACE log, a directory of them.", show_default=False
+        help="A torch.profiler or Chrome trace (JSON, .gz), a TORCH_TRACE log, a directory or archive of them.",
+        show_default=False,
     )],
     output: Annotated[
         Path | None,

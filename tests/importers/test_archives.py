@@ -223,6 +223,17 @@ def test_a_member_with_a_wrong_checksum_is_read(tmp_path: Path) -> None:
     assert report.read["events"] == 4 and "checksum" in " ".join(report.notes)
 
 
+def test_a_member_without_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    as_zip(path, {"x": b"1", "a.json": text(0)})
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\1\2")
+    data[at + 28 : at + 32] = b"\0\0\1\0"  # the name becomes one byte of something else
+    path.write_bytes(bytes(data))
+    report = import_trace(path)
+    assert report.read["events"] == 4 and left_out(report)["members with a path that leads out of the archive"] == 1
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from([as_zip, as_tar, as_tar_gz]), st.data())
 def test_damaged_anywhere_it_is_a_trace_or_one_sentence(tmp_path: Path, pack: Any, data: st.DataObject) -> None:

@@ -7,6 +7,7 @@ import stat
 import struct
 import zipfile
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ def read_zip(path: Path, bounds: Bounds) -> Contents:
         entries = _scanned(path, size, bounds)
     total = 0
     for entry in entries:
-        if entry.is_dir():
+        if entry.filename.endswith("/"):  # is_dir() of older Pythons fails for an empty name
             continue
         contents.files += 1
         if contents.files > bounds.members:
@@ -64,7 +65,7 @@ def read_zip(path: Path, bounds: Bounds) -> Contents:
         except OSError:
             contents.leave_out("members that are damaged", entry.filename)
             continue
-        contents.take(path, entry.filename, entry.file_size, head, lambda entry=entry: _ZipMember(path, entry))
+        contents.take(path, entry.filename, entry.file_size, head, partial(_ZipMember, path, entry))
     return contents
 
 
