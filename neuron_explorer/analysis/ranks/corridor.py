@@ -54,13 +54,14 @@ def corridor(
     top, bottom = float(under_y.min()) + most, float(over_y.max()) - most
     if bottom > top:
         return None
-    corners: np.ndarray | None = np.array([[bottom, bottom], [top, bottom], [top, top], [bottom, top]])
+    square = np.array([[bottom, bottom], [top, bottom], [top, top], [bottom, top]])
+    corners: np.ndarray | None = square
     if len(a) > 8 * _CHUNKS:
         # The tightest bounds of each stretch leave so little that hardly any of the others is looked at again.
         few = np.concatenate([
             _tightest(under_y), len(under_y) + _tightest(-over_y), [len(a) - 2, len(a) - 1]
         ]).astype(np.int64)  # fmt: skip
-        corners = _shrunk(corners, a[few], b[few], c[few])
+        corners = _shrunk(square, a[few], b[few], c[few])
     if corners is not None:
         corners = _shrunk(corners, a, b, c)
     return None if corners is None else Corridor(low, high, corners)
