@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from neuron_explorer.analysis.phases import Breakdown
     from neuron_explorer.analysis.steps import StepTimes
     from neuron_explorer.analysis.waste import Waste
+    from neuron_explorer.trace.device_profile import DeviceProfile
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Finding:
 @dataclass(frozen=True)
 class Look:
     """What rules look at. ``waste`` and ``bound`` are None in a quick look; ``device`` where no stream was recorded,
-    ``leaks`` where memory was not.
+    ``leaks`` where memory was not, ``profile`` where the trace is of no NeuronCore's own profile.
     """
 
     facts: RunFacts
@@ -84,6 +85,7 @@ class Look:
     bound: HardwareBound | None = None
     device: TimeBreakdown | None = None
     leaks: Leaks | None = None
+    profile: DeviceProfile | None = None
 
     def device_share(self, *parts: str) -> float | None:
         """Share of these parts of ``breakdown`` in the steps, over all ranks; None without streams."""

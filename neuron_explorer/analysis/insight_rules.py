@@ -20,6 +20,8 @@ _WASTED: Final = {
     "no_foreach": ("an optimizer's operators, one parameter at a time", (0.0, 1.0)),
 }
 
+_SUMMARY: Final = "AWS Neuron Explorer, summary"
+
 _ALL: Final = (
     Rule("dropped", "events dropped, of all", 1e-9, "share", "problem"),
     Rule("unfinished", "recordings cut off", 1, "count", "problem"),
@@ -46,6 +48,20 @@ _ALL: Final = (
     Rule("unmodelled", "operator time without a model of its work", 0.20, "share", "note", deep=True),
     Rule("mfu", "share of the peak rate that the device reaches while it computes", 0.50, "share", "cost",
          source="AWS Neuron Explorer, summary: model FLOPs under 50 % of active ones", below=True, deep=True),
+    Rule("device_useful", "model FLOP, of those that the tensor engine could do while it is active", 0.50, "share",
+         "cost", (0.0, 1.0), f"{_SUMMARY}: model FLOPs under 50 % of active ones", below=True, deep=True),
+    Rule("device_kernels", "instructions of hand-written kernels, of the engine that has least", 0.50, "share", "note",
+         source=f"{_SUMMARY}: NKI coverage under 50 %", below=True, deep=True),
+    Rule("device_throttled", "time that the core was throttled", 1, "ns", "cost", (0.0, 1.0),
+         f"{_SUMMARY}: any active throttling", deep=True),
+    Rule("device_transposes", "FLOP of transposes, of all of the tensor engine", 0.10, "share", "cost", (0.0, 1.0),
+         f"{_SUMMARY}: transposes over 10 % of hardware FLOPs", deep=True),
+    Rule("device_collectives", "the longest collective over the median of its kind and size", 2.0, "ratio", "cost",
+         (0.0, 1.0), f"{_SUMMARY}: outliers of collectives; the factor is this tool's own", deep=True),
+    Rule("device_spills", "bytes reloaded after a spill, of all read from HBM", 0.25, "share", "cost", (0.0, 1.0),
+         f"{_SUMMARY}: spill reload over 25 % of HBM reads", deep=True),
+    Rule("device_small_dma", "bytes that a DMA transfer moves on average", 32_768, "B", "cost", (0.0, 1.0),
+         "AWS Neuron Explorer, glossary: average_dma_size of at least 32,768 B", below=True, deep=True),
 )  # fmt: skip
 
 RULES: Final = {rule.key: rule for rule in _ALL}

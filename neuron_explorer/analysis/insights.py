@@ -28,6 +28,7 @@ from neuron_explorer.analysis.hardware_bound import hardware_bound
 from neuron_explorer.analysis.insight import Check, Checked, Finding, Look
 from neuron_explorer.analysis.insight_rules import RULES
 from neuron_explorer.analysis.insights_deep import hardware, memory, wasted
+from neuron_explorer.analysis.insights_device import device
 from neuron_explorer.analysis.insights_run import compilation, recording, steady
 from neuron_explorer.analysis.insights_time import lines, waits
 from neuron_explorer.analysis.memory_blocks import blocks
@@ -36,6 +37,7 @@ from neuron_explorer.analysis.phases import Breakdown, time_by_phase
 from neuron_explorer.analysis.selection import Selection, lanes, select
 from neuron_explorer.analysis.steps import StepTimes, step_times
 from neuron_explorer.analysis.waste import waste
+from neuron_explorer.trace.device_profile import device_profile
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 MOST: Final = 5
 """Findings of a quick look."""
 
-_CHECKS: Final[tuple[Check, ...]] = (recording, compilation, waits, lines, steady, wasted, hardware, memory)
+_CHECKS: Final[tuple[Check, ...]] = (recording, compilation, waits, lines, steady, wasted, hardware, memory, device)
 _OUTCOMES: Final = ("found", "nothing", "not observed")
 _LEVELS: Final = ("problem", "cost", "note")
 
@@ -89,7 +91,7 @@ def insights(trace: Trace, period: str | Filter = "auto") -> Insights:
             run_facts(trace), step_times(trace), time_by_phase(trace, selection=selection),
             by_line(trace, selection=selection), alerts(trace), waste(trace, selection=selection),
             hardware_bound(trace, selection=selection), device_breakdown(trace, selection),
-            _leaks(trace),
+            _leaks(trace), device_profile(trace.metadata),
         )
     )  # fmt: skip
 

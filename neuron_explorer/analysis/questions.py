@@ -23,6 +23,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "steady_tables": ("steps",),
     "idle_tables": ("idle",),
     "critical_tables": ("critical-path",),
+    "performance_bounds": ("bounds",),
     "memory_report": ("memory", "memory-timeline", "memory-lines"),
     "ranks.report": ("ranks", "collectives", "stragglers"),
 }
