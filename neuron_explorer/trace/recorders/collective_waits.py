@@ -102,8 +102,12 @@ class CollectiveWaits:
 
     def _remember(self, handle: Any, collective: int, operation: str) -> None:
         number = id(handle)
+
+        def forget(_: Any) -> None:
+            self._handles.pop(number, None)
+
         try:
-            gone = weakref.ref(handle, lambda _, number=number: self._handles.pop(number, None))
+            gone = weakref.ref(handle, forget)
         except TypeError:
             return
         self._handles[number] = (gone, collective, operation)

@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 __all__ = [
-    "ending_methods", "future_class", "group_maps", "group_name", "group_of_argument", "loaded", "mesh_dimensions", "process_group_class",
-    "resolve_group", "sequence_number", "submitting_methods", "work_class",
+    "ending_methods", "future_class", "group_description", "group_maps", "group_name", "group_of_argument", "loaded",
+    "mesh_dimensions", "process_group_class", "resolve_group", "sequence_number", "submitting_methods", "work_class",
 ]  # fmt: skip
 
 _SUBMITS = (
@@ -71,6 +71,15 @@ def group_name(group: Any) -> str:
         return ""
 
 
+def group_description(group: Any) -> str:
+    """What its maker says of a group; "" where that is nothing."""
+    try:
+        description = str(group.group_desc)
+    except Exception:
+        return ""
+    return "" if description == "undefined" else description
+
+
 def group_of_argument(value: Any) -> Any:
     """The process group inside an operator's argument, or None."""
     owner = process_group_class()
@@ -102,13 +111,14 @@ def sequence_number(group: Any) -> int:
 def mesh_dimensions() -> dict[str, str]:
     """Group name → the dimension of the live device meshes that it serves."""
     module = sys.modules.get("torch.distributed.device_mesh")
-    mesh_class = getattr(module, "DeviceMesh", None)
+    mesh_class: Any = getattr(module, "DeviceMesh", None)
     if not isinstance(mesh_class, type):
         return {}
     import gc
 
     found: dict[str, str] = {}
-    for mesh in [o for o in gc.get_objects() if type(o) is mesh_class]:
+    meshes: list[Any] = [o for o in gc.get_objects() if type(o) is mesh_class]
+    for mesh in meshes:
         try:
             names = mesh.mesh_dim_names or ()
             for dimension in names if len(names) == mesh.ndim else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -74,10 +75,10 @@ class ProcessGroups:
             if not name:
                 continue
             known = self._known.setdefault(name, {"mesh_dimension": None})
-            description = str(getattr(group, "group_desc", "") or "")
+            description = distributed_private.group_description(group)
             known |= {
                 "name": name,
-                "description": "" if description == "undefined" else description,
+                "description": description,
                 "backend": _backend(distributed, group),
                 "ranks": [rank for rank, _ in sorted(ranks.items(), key=lambda item: item[1])],
             }
@@ -105,11 +106,12 @@ class ProcessGroups:
         }
 
     def _observed(self, original: Any, name: str) -> Any:
-        @functools.wraps(original)
-        def end(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            self.collect()
+        def ends(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            with contextlib.suppress(Exception):  # the program's group must end whatever we find
+                self.collect()
             return original(self_, *args, **kwargs)
 
+        end: Any = functools.wraps(original)(ends)
         # C++ asks the running frame by name whether Python's part of a virtual method is under way.
         end.__code__ = end.__code__.replace(co_name=name)
         torch_private.hide_from_dynamo(end)
