@@ -148,7 +148,8 @@ def main() -> None:
     for number, seed in enumerate(SEEDS[target]):
         (folder / "corpus" / f"seed-{number}").write_bytes(seed)
     bounds = ["-timeout=30", "-rss_limit_mb=2500", "-max_len=6000", f"-artifact_prefix={folder}/findings/"]
-    arguments = [sys.argv[0], *bounds, *sys.argv[3:], str(folder / "corpus")]
+    again = any(Path(argument).is_file() for argument in sys.argv[3:])  # one finding, and no more
+    arguments = [sys.argv[0], *bounds, *sys.argv[3:], *([] if again else [str(folder / "corpus")])]
     atheris.Setup(arguments, TARGETS[target], custom_mutator=mutated)
     atheris.Fuzz()
 
