@@ -7,6 +7,7 @@ number. What torch.profiler has no place for stands under names of its own in ``
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ from .chrome import Events, flow, micros
 from .details import number_in, parsed
 from .kineto_arguments import Signatures, quoted
 from .kineto_categories import Said, said
-from .kineto_header import header
+from .kineto_header import header, part_of_microsecond
 from .links import LINKED, Ends
 from .places import Place, Places
 
@@ -36,6 +37,13 @@ _OWN_STACK: Final = ("stack", "library_frame", "backward_call")
 _DEVICE_TYPES: Final = {"cpu": 0, "cuda": 1, "hip": 6, "xla": 9, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
 _PRIVATE: Final = 20
 """Numbers of ``c10::DeviceType`` (c10/core/DeviceType.h); 20 is PrivateUse1, which neuron devices are."""
+_WORK: Final = frozenset({
+    "bytes", "memory bandwidth (GB/s)", "context", "queued", "grid", "block", "registers per thread", "shared memory",
+    "blocks per SM", "warps per SM", "est. achieved occupancy %", "Collective name", "In msg nelems", "Out msg nelems",
+    "Group size", "dtype", "In split size", "Out split size", "Process Group Name", "Process Group Description",
+    "Process Group Ranks", "Rank", "Global rank start", "Global rank stride", "Src Rank", "Dst Rank", "Seq",
+})  # fmt: skip
+_LONGEST: Final = 20_000
 _OWN_TEXTS: Final = ("file", "function", "module", "phase", "period", "attribution", "compile_id")
 
 
@@ -60,6 +68,7 @@ class _Events:
         self._trace, self._events = trace, Events(file)
         self._places = Places(trace, steps_on_threads=True)
         self._ends = Ends(trace, window)
+        self._shift = part_of_microsecond(trace)
         self._signatures = Signatures()
         self._stacks = CallStacks(trace)
         self._said: dict[tuple[str, str, bool, Any], Said] = {}
@@ -86,6 +95,7 @@ class _Events:
         for (kind, name, start, duration, event, parent, lane, stack, line, sequence, target, external, correlation,
              how, device, detail, texts, shapes, strides, dtypes, arguments) in rows:  # fmt: skip
             place = self._places.of(lane)
+            start += self._shift
             form = self._form(kind, name, place, detail.category)
             at = f'"pid":{place.pid},"tid":{place.tid},"ts":{micros(start)}'
             if form.phase == "C":
@@ -107,7 +117,9 @@ class _Events:
             if kind == "autograd":
                 members.append(f',"Fwd thread id":{end[1] + 1 if end else 0}' if sequence >= 0 else "")
             if place.device >= 0:
-                members.append(f',"device":{place.device},"stream":{place.stream}')
+                # To readers, what names a stream is work on it; a range around such work is none.
+                if form.category != "gpu_user_annotation":
+                    members.append(f',"device":{place.device},"stream":{place.stream}{_work(detail.values)}')
             elif kind == "memory":
                 members.append(_memory(form, target, device, detail.values))
             members.append(self._signatures.members(shapes, strides, dtypes, arguments))
@@ -130,7 +142,7 @@ class _Events:
             lines.append(f'{head},"args":{{{"".join(members)}}}}}')
             arrow = _arrow(kind, sequence, place) if end is not None else ""
             if end is not None and arrow:
-                lines += flow(event, arrow, end[0], self._places.of(end[1]), start, place)
+                lines += flow(event, arrow, end[0] + self._shift, self._places.of(end[1]), start, place)
         return lines
 
     def _form(self, kind: str, name: str, place: Place, category: Any) -> Said:
@@ -159,6 +171,15 @@ _MEMBERS: Final = {name: _member_maker(name) for name in _OWN_TEXTS}
 
 def _member(name: str) -> Any:
     return _MEMBERS[name]
+
+
+def _work(detail: dict[str, Any]) -> str:
+    """What readers look for beside a kernel, a copy or a collective, where they look for it."""
+    return "".join(
+        f",{quoted(key)}:{json.dumps(value, separators=(',', ':'))}"
+        for key, value in detail.items()
+        if key in _WORK and len(str(value)) < _LONGEST
+    )
 
 
 def _arrow(kind: str, sequence: int, place: Place) -> str:

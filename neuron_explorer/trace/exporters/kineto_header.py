@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ..store import Trace
 
-__all__ = ["header"]
+__all__ = ["header", "part_of_microsecond"]
 
 _LARGEST: Final = 1 << 20
 _BACKEND: Final = ("backend", "pg_count", "pg_config", "nccl_version")
@@ -35,7 +35,7 @@ def header(trace: Trace) -> bytes:
         "profile_memory": observed("memory"),
         "with_flops": 0,
         "displayTimeUnit": "ms",
-        "baseTimeNanoseconds": max(facts["start_unix_ns"], 0),
+        "baseTimeNanoseconds": max(facts["start_unix_ns"], 0) - part_of_microsecond(trace),
         "traceName": trace.path.name,
     }
     version = facts["versions"].get("torch")
@@ -47,6 +47,14 @@ def header(trace: Trace) -> bytes:
     document["neuron_explorer"] = own
     members = ",\n".join(f"{json.dumps(key)}:{json.dumps(value)}" for key, value in document.items())
     return ("{" + members + ',\n"traceEvents":[').encode("ascii")
+
+
+def part_of_microsecond(trace: Trace) -> int:
+    """ns that the trace starts after a whole microsecond.
+
+    Readers round times to microseconds, so those of the file must lie in them as the clock's did.
+    """
+    return int(max(trace.metadata["start_unix_ns"], 0) % 1000)
 
 
 def _devices(trace: Trace) -> list[Any]:
