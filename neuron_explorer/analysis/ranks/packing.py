@@ -25,7 +25,11 @@ _GROUP: Final = tuple(f.name for f in fields(Group))
 
 def pack(facts: RankFacts) -> bytes:
     """The facts as bytes."""
-    parts = [_stream(facts.columns(name)) for name in TABLES]
+    # Columns of one value, as most of many ranks are, take neither bytes nor memory.
+    constants = {name: _constant(facts.columns(name)) for name in TABLES}
+    parts = [
+        _stream({n: v for n, v in facts.columns(name).items() if n not in constants[name]}) for name in TABLES
+    ]  # fmt: skip
     head = {
         "version": VERSION,
         **{name: getattr(facts, name) for name in _PLAIN},
@@ -33,6 +37,8 @@ def pack(facts: RankFacts) -> bytes:
         "texts": list(facts.texts),
         "notes": list(facts.notes),
         "sizes": [len(part) for part in parts],
+        "rows": [len(next(iter(facts.columns(name).values()))) for name in TABLES],
+        "constants": [constants[name] for name in TABLES],
     }
     encoded = json.dumps(head, ensure_ascii=True).encode()
     return b"".join([MAGIC, len(encoded).to_bytes(8, "little"), encoded, *parts])
@@ -43,7 +49,9 @@ def unpack(data: bytes | memoryview) -> RankFacts:
     view = memoryview(data)
     try:
         return _unpack(view)
-    except (ValueError, TypeError, LookupError, OverflowError, RecursionError, OSError, pa.ArrowException) as error:
+    except (
+        ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError, OSError, pa.ArrowException,
+    ) as error:  # fmt: skip
         raise BadTraceError(f"facts of a rank cannot be read: {str(error).splitlines()[0][:200]}.") from None
 
 
@@ -57,10 +65,18 @@ def _unpack(view: memoryview) -> RankFacts:
         raise ValueError("they are of another version")
     at += length
     tables: dict[str, Columns] = {}
-    for (name, columns), size in zip(TABLES.items(), head["sizes"], strict=True):
+    described = zip(TABLES.items(), head["sizes"], head["rows"], head["constants"], strict=True)
+    for (name, columns), size, rows, constants in described:
         if type(size) is not int or size < 0 or at + size > len(view):
             raise ValueError("a table is cut short")
-        tables[name] = _columns(view[at : at + size], columns)
+        if type(rows) is not int or not 0 <= rows <= MOST_ROWS:
+            raise ValueError("a table has rows that cannot be")
+        found = _columns(view[at : at + size], tuple(n for n in columns if n not in constants))
+        if any(len(values) != rows for values in found.values()):
+            raise ValueError("a table has other rows than it says")
+        for column, value in constants.items():
+            found[column] = np.broadcast_to(np.int64(_typed(value, int, column)), rows)
+        tables[name] = {column: found[column] for column in columns}
         at += size
     groups = tuple(_group(g) for g in head["groups"])
     texts = tuple(str(text) for text in head["texts"])
@@ -84,6 +100,10 @@ def _group(entry: Any) -> Group:
         ranks=tuple(ranks), size=_typed(values.pop("size"), int, "size"),
         **{name: _typed(value, str, name) for name, value in values.items()},
     )  # fmt: skip
+
+
+def _constant(columns: Columns) -> dict[str, int]:
+    return {name: int(v[0]) for name, v in columns.items() if len(v) and (v == v[0]).all()}
 
 
 def _stream(columns: Columns) -> bytes:
