@@ -95,7 +95,8 @@ def recording() -> bool:
             print(f"{ranks:>6} {found['bare'] * 1e3:>9.2f} {found['recorded'] * 1e3:>12.2f} {more * 1e3:>9.3f} "
                   f"{more / found['bare']:>7.1%}")  # fmt: skip
     met = added[2] <= added[1] * TOLERANCE
-    print(f"aim: as many ms added to a step of two ranks as of one process ({TOLERANCE:.2f} × for noise): {'met' if met else 'missed'}")
+    print(f"aim: as many ms added to a step of two ranks as of one process ({TOLERANCE:.2f} × for noise): "
+          f"{'met' if met else 'missed'}")  # fmt: skip
     return met
 
 

@@ -34,6 +34,7 @@ from neuron_explorer.analysis.selection import (
     steps_between,
 )
 from neuron_explorer.trace.arrays import values_of
+from neuron_explorer.trace.collective_facts import WAIT_PREFIX
 from neuron_explorer.trace.schema import ENGINE_PREFIX, OPERATOR_KINDS
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def time_by_phase(trace: Trace, period: str | Filter = "auto", selection: Select
         events[compiling] = events.get(compiling, 0) + compiled.compilations
         for kind, name, phase, device, taken in compiled.around:
             phase = "backward" if name.startswith("autograd::engine::") else phase
+            kind = "collective" if kind == "sync" and name.startswith(WAIT_PREFIX) else kind
             key = _part(sel, _key(kind, phase), phase, device)
             ns[key] = max(ns.get(key, 0) - taken, 0)
     whole = sel.whole_ns
@@ -245,14 +247,16 @@ def _main_thread(trace: Trace, sel: Selection, more: tuple[str, ...] = ()) -> li
         waiting = np.array([period == "steady" for period in source.wait], bool)
     engine = np.array([*(name.startswith(ENGINE_PREFIX) for name in source.texts["name"][1]), False])
     by_engine = engine[source.codes("name")]
-    keyed = [source.codes("kind"), source.codes("phase"), source.codes("device"), by_engine, waiting]
+    waits = np.array([*(name.startswith(WAIT_PREFIX) for name in source.texts["name"][1]), False])[source.codes("name")]
+    waits &= source.where("kind", ("sync",))  # for a collective: exposed communication
+    keyed = [waits, source.codes("kind"), source.codes("phase"), source.codes("device"), by_engine, waiting]
     keyed += [source.numbers[name] if name in source.numbers else source.codes(name) for name in more]
     member = np.flatnonzero(picked)
     group, first = groups([key[member] for key in keyed], len(member))
     ns, number = (sums(group, len(first), values[member]).tolist() for values in (source.self_ns, source.events))
     return [
         _Sum(
-            source.text("kind", cell) or "",
+            "collective" if waits[cell] else source.text("kind", cell) or "",
             "backward" if by_engine[cell] else source.text("phase", cell) or "other",
             source.text("device", cell) or HOST, bool(waiting[cell]), ns[at], number[at], cell,
         )

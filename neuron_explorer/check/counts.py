@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from neuron_explorer.analysis.activity import IS_COLLECTIVE_WAIT
 from neuron_explorer.analysis.compile_events import Row, compile_events
 from neuron_explorer.analysis.filters import Filter
 from neuron_explorer.analysis.memory_blocks import blocks
@@ -93,7 +94,8 @@ def counts_of(trace: Trace) -> Counts:
         "fallbacks": _fallbacks(trace, selection),
         "copies": _by_place(trace, selection, places, "copies", "kind = 'copy'",
                             _in_detail("direction")),
-        "synchronisations": _by_place(trace, selection, places, "synchronisations", "kind = 'sync'"),
+        "synchronisations": _by_place(trace, selection, places, "synchronisations",
+                                      f"kind = 'sync' AND NOT {IS_COLLECTIVE_WAIT}"),
         "collectives": _collectives(trace, selection),
         "work": _work(trace, selection),
         "peak_memory": _peak_memory(trace),

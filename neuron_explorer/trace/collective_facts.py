@@ -80,7 +80,7 @@ def facts_of(name: str, signature: tuple[str, ...], group_size: int | None) -> C
         largest = largest * ranks if ranks else -1
     elif operation in ("reduce_scatter", "gather", "scatter") and _nested(name) and largest > 0 and group_size:
         largest *= group_size  # the list of a tensor for each rank is not described
-    asynchronous = functional or True in arguments
+    asynchronous = functional or any(a is True for a in arguments)
     peer = numbers[0] if operation in ("send", "recv") and "any_source" not in name and numbers else -1
     moved = 0 if operation == "barrier" else largest
     return CollectiveFacts(operation, group, moved, _dtype(dtypes), asynchronous, peer)
