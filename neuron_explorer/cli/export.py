@@ -66,6 +66,15 @@ def export(
     """Write a trace as a report of one HTML file, or as a file of another tool."""
     from neuron_explorer.cli.opened import load
 
+    if format is not Format.html and trace.is_dir():
+        from neuron_explorer.trace.run import is_run
+
+        if is_run(trace):
+            for option, value in (("--phase", phase), ("--device", device), ("--process", process)):
+                if value:
+                    raise typer.BadParameter("it narrows the report (html) alone.", param_hint=option)
+            _ranks(trace, format.value, output, steps, window, force, rank)
+            return
     if format is Format.html:
         from neuron_explorer.analysis.render_html import render
         from neuron_explorer.analysis.report import report
@@ -89,6 +98,34 @@ def export(
     from neuron_explorer.trace.sniff import printable
 
     print(f"wrote {printable(target)} ({size:,} B)")
+
+
+def _ranks(
+    run: Path, format: str, output: Path | None, steps: str, window: str, force: bool, rank: int | None
+) -> None:
+    """A file for each rank of a run, in a directory: what HTA and others that read several ranks ask for."""
+    from neuron_explorer.errors import OutputError
+    from neuron_explorer.trace.exporters import exporter
+    from neuron_explorer.trace.run import open_run
+    from neuron_explorer.trace.sniff import printable
+
+    found = open_run(run)
+    folder = output or run.with_name(f"{run.name}-{format}")
+    wanted = [r for r in found.ranks if rank in (None, r.rank)]
+    if not wanted:
+        has = ", ".join(str(r.rank) for r in found.ranks[:8])
+        raise typer.BadParameter(f"the run has no such rank; it has {has}.", param_hint="--rank")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{printable(folder)} cannot be a directory: {error.strerror}; choose another.") from None
+    total = 0
+    for one in wanted:
+        target = folder / f"rank-{one.rank}{exporter(format).suffix}"
+        total += _foreign(one.path, format, target, steps, window, force)[1]
+    for number in found.missing:
+        print(f"rank {number} has no trace")
+    print(f"wrote {len(wanted)} files to {printable(folder)} ({total:,} B)")
 
 
 def _foreign(

@@ -49,3 +49,26 @@ def test_what_cannot_be_written(command: Callable, trace: Path, tmp_path: Path) 
         assert result.code == 4 and "Traceback" not in result.err
     assert command("info", trace).code == 0
     assert command("export", tmp_path / "none.parquet", "-f", "kineto").code == 4
+
+
+def test_the_ranks_of_a_run(command: Callable, tmp_path: Path) -> None:
+    from neuron_explorer.trace.write import write_trace
+
+    run = tmp_path / "run"
+    for rank in (0, 2):
+        folder = run / f"part_rank={rank:04d}"
+        folder.mkdir(parents=True)
+        about = {"rank": rank, "world_size": 3, "distributed": {"run_id": "r", "local_rank": rank, "attempt": 0}}
+        write_trace(folder / "trace.parquet", [{"kind": "op", "name": "f", "duration": 5}], metadata=about)
+    result = command("export", run, "-f", "kineto")
+    folder = tmp_path / "run-kineto"
+    assert result.code == 0, result.err
+    assert "rank 1 has no trace" in result.out and "wrote 2 files to" in result.out
+    ranks = {p.name: json.loads(gzip.decompress(p.read_bytes()))["distributedInfo"] for p in folder.iterdir()}
+    assert {name: about["rank"] for name, about in ranks.items()} == {
+        "rank-0.pt.trace.json.gz": 0, "rank-2.pt.trace.json.gz": 2,
+    }  # fmt: skip
+    assert command("export", run, "-f", "kineto").code == 4
+    assert command("export", run, "-f", "perfetto", "--rank", "2", "-o", tmp_path / "one").code == 0
+    assert [p.name for p in (tmp_path / "one").iterdir()] == ["rank-2.pftrace"]
+    assert command("export", run, "-f", "csv", "--rank", "7").code == 2
