@@ -40,6 +40,7 @@ from neuron_explorer.analysis.waste import waste
 from neuron_explorer.trace.device_profile import device_profile
 
 if TYPE_CHECKING:
+    from neuron_explorer.trace.device_profile import DeviceProfile
     from neuron_explorer.trace.store import Trace
 
 MOST: Final = 5
@@ -69,10 +70,10 @@ def apply(look: Look) -> Insights:
 
 def findings(
     facts: RunFacts, steps: StepTimes, breakdown: Breakdown, lines: Table, alerts: Alerts | None = None,
-    device: TimeBreakdown | None = None,
+    device: TimeBreakdown | None = None, profile: DeviceProfile | None = None,
 ) -> tuple[Finding, ...]:  # fmt: skip
     """A quick look: at most five findings from figures that are there already; empty where nothing stands out."""
-    return apply(Look(facts, steps, breakdown, lines, alerts, device=device)).found[:MOST]
+    return apply(Look(facts, steps, breakdown, lines, alerts, device=device, profile=profile)).found[:MOST]
 
 
 def device_breakdown(trace: Trace, selection: Selection) -> TimeBreakdown | None:

@@ -17,6 +17,7 @@ from neuron_explorer.analysis.insights import findings
 from neuron_explorer.analysis.phases import time_by_phase
 from neuron_explorer.analysis.selection import select
 from neuron_explorer.analysis.steps import step_times
+from neuron_explorer.trace.device_profile import device_profile
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -122,7 +123,9 @@ def summary(
             "outside_steps_events": breakdown.outside_events,
             "note": breakdown.note,
         },
-        "findings": [asdict(f) for f in findings(facts, steps, whole, whole_lines, found)],
+        "findings": [asdict(f) for f in findings(
+            facts, steps, whole, whole_lines, found, profile=device_profile(trace.metadata)
+        )],
         "alerts": _alerts(found, top),
         "compilation": _compilation(compile_costs(trace, events=events), top),
         "lines": _table(lines, top),

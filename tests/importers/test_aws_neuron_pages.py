@@ -46,3 +46,14 @@ def test_serve_takes_a_directory_of_tables(tmp_path: Path) -> None:
         assert not registry.notes
     finally:
         registry.close()
+
+
+def test_bounds_of_the_core_are_on_the_roofline_page(tmp_path: Path) -> None:
+    profile = ready(write_profile(tmp_path / "profile", device_rows()))
+    with load(profile) as trace:
+        found = roofline.data(trace, {})
+        drawn = str(roofline.layout("t", trace, {}))
+    assert found.bounds is not None
+    by_name = {row["bound"]: row["ns"] for row in found.bounds.table("bounds").records()}
+    assert (by_name["total"], by_name["compute"], by_name["memory"]) == (100_000, 30_000, 17_000)
+    assert "Bounds of this NeuronCore" in drawn and "What keeps the bounds apart" in drawn

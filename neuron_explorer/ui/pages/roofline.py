@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 from dash import ClientsideFunction, Input, Output, html
 
 from neuron_explorer.analysis import quantity as q
+from neuron_explorer.analysis.answer import Answer, Ask
 from neuron_explorer.analysis.filters import KEYS
 from neuron_explorer.analysis.hardware_bound import DEFAULT_CHIP, VERDICTS, Bound, HardwareBound, hardware_bound
+from neuron_explorer.analysis.performance_bounds import bounds_answer
 from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.roofline_report import headline
 from neuron_explorer.analysis.shapes import dtype_text, shape_text
 from neuron_explorer.neuron.hardware import CHIPS
+from neuron_explorer.trace.device_profile import device_profile
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.components import grid as g
 from neuron_explorer.ui.components import roofline_chart as chart
 from neuron_explorer.ui.components.card import card, note, segmented
+from neuron_explorer.ui.components.device_bounds import device_bounds
 from neuron_explorer.ui.components.exports import file_name
 from neuron_explorer.ui.components.links import line_url, timeline_url
 from neuron_explorer.ui.components.plain_table import plain_table
@@ -36,11 +40,12 @@ MOST_UNMODELLED: Final = 15
 
 @dataclass(frozen=True)
 class RooflineData:
-    """``rows``: lines or operators, by floor; ``by``: ``line`` or ``op``."""
+    """``rows``: lines or operators, by floor; ``by``: ``line`` or ``op``. ``bounds``: of a device profile."""
 
     found: HardwareBound
     by: str
     rows: tuple[Bound, ...]
+    bounds: Answer | None = None
 
 
 def data(trace: Trace, search: Search) -> RooflineData:
@@ -49,16 +54,24 @@ def data(trace: Trace, search: Search) -> RooflineData:
     found = cached(trace, hardware_bound, filter_of(trace, search), chip=chip if chip in CHIPS else DEFAULT_CHIP)
     by = "op" if search.get("by") == "op" else "line"
     rows = found.ops if by == "op" else found.lines
-    return RooflineData(found, by, tuple(sorted(rows, key=lambda b: (-b.floor_ns, -b.host_ns, b.file, b.line, b.name))))
+    profile = device_profile(trace.metadata)
+    of_core = bounds_answer(trace, Ask()) if profile is not None and profile.kind == "device" else None
+    order = sorted(rows, key=lambda b: (-b.floor_ns, -b.host_ns, b.file, b.line, b.name))
+    return RooflineData(found, by, tuple(order), of_core)
 
 
 def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     """Draw it."""
     d = data(trace, search)
     return html.Div(
-        [_scope(d, trace_id), _chart(d, trace_id), _table(d, trace_id), _unmodelled(d, trace_id), _rests_on(d)],
+        [_scope(d, trace_id), _chart(d, trace_id), *_bounds(d, trace_id), _table(d, trace_id), _unmodelled(d, trace_id),
+         _rests_on(d)],
         className="page roofline",
     )
+
+
+def _bounds(d: RooflineData, trace_id: str) -> list[Any]:
+    return [] if d.bounds is None else device_bounds(d.bounds, trace_id)
 
 
 def _scope(d: RooflineData, trace_id: str) -> html.Div:
