@@ -11,6 +11,8 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <memory>
 #include <mutex>
 
 #include "device.h"
@@ -34,8 +36,9 @@ static at::Tensor on_host(const at::Tensor& t, bool flat) {
 // The work of the CPU's backend, with the device's tensors as its result.
 class HostWork final : public c10d::Work {
  public:
-  HostWork(c10::intrusive_ptr<c10d::Work> inner, std::vector<at::Tensor> results, std::vector<at::Tensor> divided, int64_t by)
-      : Work(-1, inner->retrieveOpType()), inner_(std::move(inner)), results_(std::move(results)), divided_(std::move(divided)), by_(by) {}
+  HostWork(c10::intrusive_ptr<c10d::Work> inner, std::vector<at::Tensor> results, std::vector<at::Tensor> divided, int64_t by,
+           std::shared_ptr<at::RecordFunction> flight)
+      : Work(-1, inner->retrieveOpType()), inner_(std::move(inner)), results_(std::move(results)), divided_(std::move(divided)), by_(by), flight_(std::move(flight)) {}
 
   bool isCompleted() override { return inner_->isCompleted(); }
   bool isSuccess() const override { return inner_->isSuccess(); }
@@ -49,6 +52,10 @@ class HostWork final : public c10d::Work {
   void synchronize() override { wait(); }
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override {
     bool done = inner_->wait(timeout);
+    {
+      std::lock_guard<std::mutex> lock(divide_mutex_);
+      flight_.reset();
+    }
     divide();
     return done;
   }
@@ -87,6 +94,7 @@ class HostWork final : public c10d::Work {
   std::mutex divide_mutex_;
   std::vector<at::Tensor> divided_;
   int64_t by_;
+  std::shared_ptr<at::RecordFunction> flight_;  // ends with the wait, where gloo tells of no completion
 };
 
 // The arguments of one call, and the device tensors behind them.
@@ -131,6 +139,26 @@ static void flatten(const c10::IValue& v, std::vector<at::Tensor>& out) {
     for (const c10::IValue& e : v.toListRef()) flatten(e, out);
 }
 
+// A range from the call to the completion, as gloo reports its own: that one is not observed, because what
+// stands for the device is not. Null for what is not reported.
+static std::shared_ptr<at::RecordFunction> begin_flight(const std::string& called, const std::vector<at::Tensor>& hosts) {
+  std::string name = called.substr(called.find("::") + 2);
+  name.erase(0, name.find_first_not_of('_'));
+  if (name.rfind("send", 0) == 0 || name.rfind("recv", 0) == 0) return nullptr;
+  for (const char* word : {"all_reduce", "all_gather", "all_to_all"}) {
+    std::string joined(word);
+    joined.erase(std::remove(joined.begin(), joined.end(), '_'), joined.end());
+    if (name.rfind(joined, 0) == 0) name = word;
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  auto flight = std::make_shared<at::RecordFunction>(at::RecordScope::USER_SCOPE);
+  if (!flight->isActive()) return nullptr;
+  flight->_setAsync();
+  std::vector<c10::IValue> inputs(hosts.begin(), hosts.end());
+  flight->before("gloo:" + name, c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
+  return flight;
+}
+
 static void collective(const c10::OperatorHandle& op, Stack* stack) {
   check_usable();
   const auto& schema = op.schema();
@@ -159,6 +187,7 @@ static void collective(const c10::OperatorHandle& op, Stack* stack) {
   std::vector<at::Tensor> results, hosts;
   flatten((*stack)[first], results);
   flatten(inner[0], hosts);
+  auto flight = begin_flight(called, hosts);
   {
     at::DisableRecordFunctionGuard unrecorded;
     op.callBoxed(&inner);
@@ -166,8 +195,15 @@ static void collective(const c10::OperatorHandle& op, Stack* stack) {
   stack->resize(first);
   for (const c10::IValue& v : inner) {
     if (v.isCustomClass()) {
+      if (flight != nullptr) {
+        try {
+          v.toCustomClass<c10d::Work>()->getFuture()->addCallback([flight](c10::ivalue::Future&) { flight->end(); });
+          flight = nullptr;
+        } catch (const c10::Error&) {
+        }  // not every operation of gloo has a future: then its wait is the end
+      }
       auto work = c10::make_intrusive<HostWork>(v.toCustomClass<c10d::Work>(), results,
-                                                average ? hosts : std::vector<at::Tensor>(), ranks);
+                                                average ? hosts : std::vector<at::Tensor>(), ranks, std::move(flight));
       stack->push_back(c10::IValue(c10::static_intrusive_pointer_cast<c10d::Work>(std::move(work))));
     } else {
       stack->push_back(each(v, [&](const at::Tensor& t) { return shown.device(t); }));
