@@ -42,7 +42,8 @@ class Arrows:
         at = 0
         for table in tables(trace, ("id",), window) if len(wanted) else ():
             ids = values_of(table["id"])
-            first, last = np.searchsorted(ordered, ids, "left"), np.searchsorted(ordered, ids, "right")
+            first: np.ndarray = np.asarray(np.searchsorted(ordered, ids, "left"))
+            last: np.ndarray = np.asarray(np.searchsorted(ordered, ids, "right"))
             for row in np.flatnonzero(last > first).tolist():
                 source[order[first[row] : last[row]]] = at + row
             at += table.num_rows
@@ -57,10 +58,10 @@ class Arrows:
 
         An arrow's number is the row that it leads to.
         """
-        low, high = np.searchsorted(self._sources, (first, first + rows))
+        low, high = (int(np.searchsorted(self._sources, at)) for at in (first, first + rows))
         leaving: dict[int, list[int]] = {}
         pairs = zip(self._sources[low:high].tolist(), self._leaving[low:high].tolist(), strict=True)
         for source, target in pairs:
             leaving.setdefault(source, []).append(target)
-        low, high = np.searchsorted(self._targets, (first, first + rows))
+        low, high = (int(np.searchsorted(self._targets, at)) for at in (first, first + rows))
         return leaving, set(self._targets[low:high].tolist())
