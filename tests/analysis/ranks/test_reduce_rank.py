@@ -180,3 +180,37 @@ def test_names_of_collectives():
         "_c10d_functional::broadcast_": "broadcast", "nccl:_all_gather_base": "all_gather", "what": "other",
     }.items():  # fmt: skip
         assert OPERATIONS[operation_code(None, name)] == word, name
+
+
+_HOSTILE = st.one_of(
+    st.none(), st.booleans(), st.integers(-(1 << 70), 1 << 70), st.floats(), st.text(max_size=5),
+    st.just("<script>\x1b[1m"),
+    st.lists(st.integers(-1, 1 << 40), max_size=3), st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    detail=st.dictionaries(
+        st.sampled_from(["operation", "group", "group_size", "sequence", "bytes", "dtype", "peer", "ranks",
+                         "for_module", "prefetch", "asynchronous", "group_description"]), _HOSTILE),
+    declared=st.lists(st.one_of(_HOSTILE, st.dictionaries(st.sampled_from(["name", "ranks", "backend"]), _HOSTILE)),
+                      max_size=3),
+    length=st.sampled_from([-1, 0, MS, 1 << 62]),
+)  # fmt: skip
+def test_a_hostile_trace_gives_facts_that_can_be_asked(tmp_path_factory, detail, declared, length):
+    from neuron_explorer.analysis.questions import ask_run
+    from neuron_explorer.analysis.ranks.merge import merge_ranks
+    from neuron_explorer.analysis.ranks.view import view_of_facts
+
+    path = tmp_path_factory.mktemp("hostile")
+    events = [
+        event("c10d::allreduce_", n * MS, length, kind="collective", detail=json.dumps(detail)) for n in range(3)
+    ]  # fmt: skip
+    declared = json.loads(json.dumps(declared), parse_int=lambda digits: int(digits) % (1 << 40), parse_constant=str)
+    facts = facts_of_trace(path, events, groups=declared)
+    again = RankFacts.from_bytes(facts.to_bytes())
+    assert again == facts and not any("\x1b" in text for text in again.texts)
+    run = view_of_facts(merge_ranks([again]))
+    for name in ("ranks", "collectives", "stragglers"):
+        assert ask_run(run, name).headline
