@@ -177,6 +177,20 @@ def test_an_import_is_exported_with_its_own_numbers(tmp_path, exported):
     assert again["args"]["detail"]["cbid"] == 211
 
 
+def test_readers_find_work_on_a_device_where_they_look(tmp_path, exported):
+    """HTA takes what names a stream for a kernel, reads bytes beside it, and rounds times to microseconds."""
+    on_device = {"lane": 2, "stream": 3, "device": "neuron:0", "thread": -1, "process": 100}
+    rows = [{"kind": "range", "name": "forward", "start": 10, "duration": 5000, **on_device},
+            {"kind": "copy", "name": "Memcpy HtoD", "start": 300, "duration": 800, **on_device,
+             "detail": '{"bytes":64,"memory bandwidth (GB/s)":0.5,"stream":9,"kind":"x"}'}]  # fmt: skip
+    document = exported(made(tmp_path / "t.parquet", rows, start_unix_ns=1_700_000_000_000_000_950), "kineto")
+    around, copy = (e for e in document["traceEvents"] if e["ph"] == "X")
+    assert around["cat"] == "gpu_user_annotation" and "stream" not in around["args"]
+    assert (copy["args"]["bytes"], copy["args"]["memory bandwidth (GB/s)"]) == (64, 0.5)
+    assert (copy["args"]["stream"], copy["args"]["kind"]) == (3, "copy")
+    assert (document["baseTimeNanoseconds"], copy["ts"]) == (1_700_000_000_000_000_000, 1.25)
+
+
 NAME = st.text(min_size=1, max_size=12).filter(lambda s: s.strip("\0"))
 HOSTILE = ['"]}],"x":"', "</script><script>alert(1)</script>", "\x00\x1b[31m\n", "\ud800", "a;b\\", "=1+1"]
 
