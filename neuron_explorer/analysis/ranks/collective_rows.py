@@ -31,6 +31,8 @@ ROOT: Final = "(root)"
 """What the root module is called as the owner of a collective."""
 MOST_COLLECTIVES: Final = 32_768
 """Collectives that are kept of a rank; of more, every second, fourth … of each group."""
+MOST_OF_RUN, LEAST_OF_RANK = 1 << 23, 1024
+"""Of all ranks together, so that the facts of 10,000 ranks fit into memory; each may keep so many all the same."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Collectives:
 
 def collectives(
     calls: Rows, waits: Rows, threads: frozenset[int], streams: frozenset[int], work: Intervals, idle: Intervals,
-    groups: Groups, texts: dict[str, int],
+    groups: Groups, texts: dict[str, int], world_size: int = 1,
 ) -> Collectives:
     """Match them. ``threads``: lanes of threads; ``streams``: those of a device; ``work``: when the device computed;
     ``idle``: when no thread ran anything that was recorded.
@@ -79,7 +81,7 @@ def collectives(
     silent = _silent_waits(table, of_stream, idle)
     table["exposed"] = _exposed(table, of_stream, work)
     _number(table)
-    stride, kept = _sample(table)
+    stride, kept = _sample(table, min(MOST_COLLECTIVES, max(LEAST_OF_RANK, MOST_OF_RUN // max(world_size, 1))))
     on_host = iv.union(_on_host(table, waits), silent)
     small = {name: values[kept] for name, values in table.items()}
     return Collectives(small, places, on_host, stride, table, len(outer))
@@ -257,15 +259,15 @@ def _on_host(table: Columns, waits: Rows) -> Intervals:
     )
 
 
-def _sample(table: Columns) -> tuple[int, np.ndarray]:
+def _sample(table: Columns, most: int) -> tuple[int, np.ndarray]:
     """The stride, and which are kept. What hung is always kept. Ranks with other strides still have in common what
     the largest of them keeps, since a stride is a power of two.
     """
     stride, keep = 1, np.ones(len(table["sequence"]), bool)
-    while int(keep.sum()) > MOST_COLLECTIVES and stride < 1 << 30:
+    while int(keep.sum()) > most and stride < 1 << 30:
         stride *= 2
         keep = (table["sequence"] % stride == 0) | (table["hung"] == 1)
-    return stride, np.flatnonzero(keep)[: 2 * MOST_COLLECTIVES]
+    return stride, np.flatnonzero(keep)[: 2 * most]
 
 
 def _bytes(detail: Mapping[str, Any]) -> int:

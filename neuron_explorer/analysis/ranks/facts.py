@@ -19,7 +19,7 @@ from neuron_explorer.trace.schema import PERIODS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Raised when facts mean something else: kept ones are made again."""
 
 OPERATIONS: Final = (

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 MOST_STEPS: Final = 8_192
 """Steps that are kept of a rank; of more, every second, fourth …, by number."""
+STEPS_OF_RUN, LEAST_STEPS = 1 << 22, 256
+"""Steps of all ranks together, as of collectives."""
 MOST_LINES: Final = 512
 """Lines with most self time that are kept, beside those of collectives."""
 _MOST_PAIRS: Final = 512
@@ -61,7 +63,7 @@ def reduce_rank(trace: Trace) -> RankFacts:
     groups = Groups(metadata)
     found = collectives(
         read.collectives, read.waits, frozenset(x.lane for x in threads), frozenset(x.lane for x in streams), work,
-        idle, groups, texts,
+        idle, groups, texts, metadata["world_size"],
     )  # fmt: skip
     scope, selection = _scope(trace, read, lane_rank, process, threads, streams)
     alone = iv.subtract(iv.union(found.on_host, device.get(a.COLLECTIVE, iv.NONE)), work)
@@ -71,7 +73,7 @@ def reduce_rank(trace: Trace) -> RankFacts:
     steady = any(w.period == "steady" for w in windows)
     counted = [w for w in windows if w.period == "steady"] if steady else [w for w in windows if w.step >= 0]
     spans = counted or windows
-    stride, steps = _steps(windows, compiles.starts)
+    stride, steps = _steps(windows, compiles.starts, metadata["world_size"])
     lines, small = _lines(read, found, bool(streams), steady, texts)
     return RankFacts(
         rank=max(0, metadata["rank"]),
@@ -156,11 +158,11 @@ def _scope(
     return scope, selection
 
 
-def _steps(windows: list[Any], compiles: np.ndarray) -> tuple[int, Columns]:
-    stride = 1
-    while sum(w.step % stride == 0 for w in windows) > MOST_STEPS and stride < 1 << 30:
+def _steps(windows: list[Any], compiles: np.ndarray, world_size: int) -> tuple[int, Columns]:
+    stride, most = 1, min(MOST_STEPS, max(LEAST_STEPS, STEPS_OF_RUN // max(world_size, 1)))
+    while sum(w.step % stride == 0 for w in windows) > most and stride < 1 << 30:
         stride *= 2
-    kept = [w for w in windows if w.step < 0 or w.step % stride == 0][:MOST_STEPS]
+    kept = [w for w in windows if w.step < 0 or w.step % stride == 0][:most]
     rows = [(w.step, PERIOD_CODES.get(w.period, -1), w.start, w.total_ns, *w.ns) for w in kept]
     values = np.array(rows, np.int64).reshape(-1, 4 + len(PARTS))
     columns = {name: values[:, at].copy() for at, name in enumerate(STEP_COLUMNS[:-1])}

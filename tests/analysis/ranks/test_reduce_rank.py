@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from made_up_ranks import MS, call, write_rank
 from synthetic import event
 
-from neuron_explorer.analysis.ranks import collective_rows
+from neuron_explorer.analysis.breakdown import PARTS
+from neuron_explorer.analysis.ranks import collective_rows, reduce
 from neuron_explorer.analysis.ranks.facts import BY_FLIGHT, BY_SUBMIT, BY_WAIT, NOT_SEEN, OPERATIONS, RankFacts
 from neuron_explorer.analysis.ranks.keeping import reduced
 from neuron_explorer.analysis.ranks.operations import operation_code
@@ -214,3 +216,16 @@ def test_a_hostile_trace_gives_facts_that_can_be_asked(tmp_path_factory, detail,
     run = view_of_facts(merge_ranks([again]))
     for name in ("ranks", "collectives", "stragglers"):
         assert ask_run(run, name).headline
+
+
+def test_ranks_of_a_large_run_keep_less_each():
+    table = {"sequence": np.arange(4_000), "hung": np.zeros(4_000, np.int64)}
+    table["hung"][7] = 1
+    stride, kept = collective_rows._sample(table, 1_024)
+    assert stride == 4 and 7 in kept and len(kept) == 1_001
+    assert min(collective_rows.MOST_COLLECTIVES, collective_rows.MOST_OF_RUN // 64) == collective_rows.MOST_COLLECTIVES
+    none = (0,) * len(PARTS)
+    windows = [SimpleNamespace(step=n, period="steady", start=n, total_ns=1, ns=none) for n in range(3_000)]
+    assert reduce._steps(windows, np.zeros(0, np.int64), 2)[0] == 1
+    stride, steps = reduce._steps(windows, np.zeros(0, np.int64), 10_000)
+    assert stride == 8 and len(steps["step"]) == 375
