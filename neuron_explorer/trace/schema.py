@@ -118,8 +118,8 @@ KINDS: Final[dict[str, str]] = {
     "copy": "A copy between devices.",
     "sync": "The host waits for the device, or for a collective (`wait: all_reduce`; `detail` says `waits_for`).",
     "collective": "A collective communication: what the host submitted (on its thread's lane, `correlation` -1), or "
-    "its flight, from issue to completion as the backend reports it (on a lane of kind `collective` of its group; duration "
-    "-1: it never completed). See Collectives.",
+    "its flight, from issue to completion as the backend reports it (on a lane of kind `collective` of its group; "
+    "duration -1: it never completed). See Collectives.",
     "fallback": "An operator without a native kernel that ran on the CPU.",
     "compile": "A compilation, or a part of one (a phase: `detail` says so).",
     "recompile": "A compilation of a place that was compiled before; it holds its compile row, of the same time.",

@@ -108,9 +108,8 @@ def test_a_rank_that_is_killed_leaves_a_recording(tmp_path: Path) -> None:
     (tmp_path / "dies.py").write_text(DIES)
     done = record(tmp_path, "-o", "run/", *LAUNCH, "dies.py")
     assert done.returncode == 1
-    assert "neuron-explorer: a rank was killed; build its trace with: nxplorer recover run/part_rank=0001/trace.parquet.spool" in said(
-        done
-    )
+    spool = "run/part_rank=0001/trace.parquet.spool"
+    assert f"neuron-explorer: a rank was killed; build its trace with: nxplorer recover {spool}" in said(done)
 
 
 def test_profile_with_a_plain_name_in_two_ranks(tmp_path: Path) -> None:
