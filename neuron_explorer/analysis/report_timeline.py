@@ -29,6 +29,8 @@ ROWS: Final = 24
 MOST_LANES: Final = 60
 _PARTS: Final = 400
 _LONGEST_TEXT: Final = 90
+_MOST_TEXT: Final = 200_000
+"""Bytes of distinct names, places and modules; a report stays below a megabyte."""
 _LEFT_OUT: Final = frozenset({"memory", "counter", "link"})
 _MARKS: Final = frozenset({"warning", "graph_break"})
 _PHASES: Final = ("forward", "backward", "recompute", "optimizer")
@@ -109,6 +111,7 @@ class _Gathered:
         self._merged: dict[tuple[int, int, int], list[int]] = {}
         self._lane_events: Counter[int] = Counter()
         self._longest = 0
+        self._size = 0  # of the texts, in bytes
 
     def add(self, batch: Batch) -> None:
         for kind, name, start, duration, depth, lane, phase, file, line, module in zip(
@@ -167,7 +170,14 @@ class _Gathered:
         known[1] += end - begin
 
     def _text(self, value: str) -> int:
-        return self._texts.setdefault(plain(value, _LONGEST_TEXT), len(self._texts))
+        said = plain(value, _LONGEST_TEXT)
+        known = self._texts.get(said)
+        if known is None:
+            self._size += len(said.encode("ascii", "backslashreplace"))
+            if self._size > _MOST_TEXT:
+                said = "(not kept)"
+            known = self._texts.setdefault(said, len(self._texts))
+        return known
 
 
 def _lane_name(entry: dict[str, Any]) -> str:

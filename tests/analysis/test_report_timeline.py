@@ -8,6 +8,7 @@ import re
 import pytest
 
 from neuron_explorer.analysis.render_html import render
+from neuron_explorer.analysis.render_timeline import render_timeline
 from neuron_explorer.analysis.report import report
 from neuron_explorer.analysis.report_timeline import ROWS, chosen_part, timeline_part, typical_window
 from neuron_explorer.trace.metadata import thread_lane
@@ -58,6 +59,15 @@ def test_none_is_missing_without_being_counted(tmp_path):
     assert max(s[1] for s in few.slices) < ROWS and sum(m[4] for m in few.merged) == sum(
         r["depth"] >= ROWS for r in rows
     )
+
+
+def test_it_stays_small_whatever_the_names(tmp_path):
+    rows = [{"kind": "op", "name": f"n{i}" + "\u0416" * 300, "module": f"m{i}" + "x" * 300, "start": i * 10,
+             "duration": 9} for i in range(12_000)]  # fmt: skip
+    with made(tmp_path / "t.parquet", rows) as trace:
+        part = timeline_part(trace, (0, 120_000), "all")
+    assert len(render_timeline(part)) < 700_000 and len(part.slices) <= 8_000
+    assert sum(m[4] for m in part.merged) + len(part.slices) == 12_000
 
 
 def test_slices_that_overlap_get_rows_of_their_own(tmp_path):
