@@ -7,6 +7,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from neuron_explorer.check.against import both_sides, record_in_turn
@@ -26,6 +27,7 @@ from neuron_explorer.check.render import (
 )
 from neuron_explorer.check.result import FAILED, NOT_COMPARED, OK, Result, check
 from neuron_explorer.check.self_test import self_test
+from neuron_explorer.errors import OutputError
 
 _RENDER = {"text": render_text, "json": render_json, "junit": render_junit, "markdown": render_markdown}
 
@@ -34,7 +36,11 @@ def run_check(
     traces: Sequence[Path], baseline: Path | None, config: Path | None, *, form: str = "text",
     junit: Path | None = None, markdown: Path | None = None, proposed: Path | None = None,
 ) -> int:  # fmt: skip
-    """Print the result; returns the exit code."""
+    """Print the result; returns the exit code.
+
+    ``proposed``: where the baseline of this run goes. By default it goes beside the first report that is written, where
+    the result is not ok and there was a baseline.
+    """
     settings = load_config(config)
     if baseline is None and not settings.budgets:
         raise NoBaselineError(
@@ -45,17 +51,48 @@ def run_check(
     counts = counts_of_files(traces)
     accept = shlex.join(["neuron-explorer", "baseline", *map(str, traces), "-o", str(baseline)]) if baseline else ""
     result = check(joined(counts), known, settings, attributed=attributed_share(traces), accept=accept)
+    place = proposed or beside(junit or markdown, baseline, result)
+    result, failed = _propose(result, place, counts)
     print(_RENDER[form](result), end="")
     _write(result, junit, markdown)
-    if proposed is not None:
-        write_text(proposed, baseline_text(baseline_of(counts)))
     _annotate(result, form)
+    if failed is not None and proposed is not None:
+        raise failed
     return result.exit_code
+
+
+def beside(report: Path | None, baseline: Path | None, result: Result) -> Path | None:
+    """Where the baseline that a result asks for goes unless it is said: ``report.xml`` → ``report.proposed.baseline``.
+
+    None without a report, where the counts are those of the baseline (a budget is no reason for another one), where
+    nothing of the run was seen, and where it would be the baseline that was checked.
+    """
+    found = result.differences
+    if report is None or baseline is None or found is None or result.exit_code == OK:
+        return None
+    if not any(counted.counts for counted in result.counts.groups.values()):
+        return None
+    if not (found.of("regression") or found.of("suspicious") or found.of("improvement") or found.unseen or found.lost
+            or found.foreign):  # fmt: skip
+        return None
+    place = report.parent / f"{report.stem or 'report'}.proposed.baseline"
+    return None if place.resolve() == baseline.resolve() else place
+
+
+def _propose(result: Result, place: Path | None, recordings: Sequence[Counts]) -> tuple[Result, OutputError | None]:
+    """Write the baseline of what was recorded; the result says where it is, or why it is not there."""
+    if place is None:
+        return result, None
+    try:
+        write_text(place, baseline_text(baseline_of(recordings)))
+    except OutputError as error:
+        return replace(result, notes=(*result.notes, f"no proposed baseline: {error}")), error
+    return replace(result, proposed=str(place)), None
 
 
 def run_against(
     command: str, revision: str, config: Path | None, *, runs: int, form: str = "text", junit: Path | None = None,
-    markdown: Path | None = None, options: Sequence[str] = (),
+    markdown: Path | None = None, proposed: Path | None = None, options: Sequence[str] = (),
 ) -> int:  # fmt: skip
     """Record a program and another revision of it in turn, and compare counts and times; returns the exit code."""
     from neuron_explorer.comparing.comparison import comparison
@@ -79,9 +116,12 @@ def run_against(
         joined(after), baseline_of(before), settings, attributed=attributed, times=times,
         notes=(f"compared with {revision}, {runs} runs a side, in turn",),
     )  # fmt: skip
+    result, failed = _propose(result, proposed, after)
     print(_RENDER[form](result), end="")
     _write(result, junit, markdown)
     _annotate(result, form)
+    if failed is not None:
+        raise failed
     return result.exit_code
 
 

@@ -58,5 +58,6 @@ def render_json(result: Result) -> str:
         "not_observed": [{"what": w, "reason": r, "how": h} for w, r, h in result.unseen],
         "notes": list(result.notes),
         "accept": result.accept,
+        "proposed_baseline": result.proposed,
     }  # fmt: skip
     return json.dumps(document, indent=1) + "\n"

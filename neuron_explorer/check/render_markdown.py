@@ -40,6 +40,9 @@ def render_markdown(result: Result) -> str:
     if result.accept and (result.blocking or result.improvements):
         command = plain(result.accept, 2000).replace("`", "'")  # nothing else is special inside of a code span
         lines += ["", f"Accept: `{command}`"]
+    if result.proposed:
+        shown = plain(result.proposed, 400).replace("`", "'")
+        lines += ["", f"Proposed baseline of the counts of this run: `{shown}`"]
     text = "\n".join(lines) + "\n"
     if len(text.encode()) >= MOST_MARKDOWN:
         text = text.encode()[: MOST_MARKDOWN - 64].decode("utf-8", "ignore").rsplit("\n", 1)[0] + "\n\n(cut)\n"

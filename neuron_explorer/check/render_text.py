@@ -42,6 +42,8 @@ def render_text(result: Result) -> str:
     lines += [time_line(name, c) for name, c in timed(result.times)]
     if result.accept and (result.blocking or result.improvements or result.warnings):
         lines += ["", f"accept all of it: {result.accept}"]
+    if result.proposed:
+        lines.append(f"proposed baseline of the counts of this run: {plain(result.proposed, 400)}")
     return "\n".join(lines) + "\n"
 
 

@@ -32,7 +32,8 @@ class Allowed:
 class Result:
     """``differences``: None without a baseline. ``blocking``: regressions that count, worst first; ``warnings``: those
     of groups that only warn, and what another environment explains. ``expired``: allow entries past their day that
-    would have held. ``times``: what was timed, by name. ``accept``: the command that makes a baseline of this run.
+    would have held. ``times``: what was timed, by name. ``accept``: the command that makes a baseline of this run;
+    ``proposed``: where that baseline was written, "" where it was not.
     """
 
     counts: Counts
@@ -48,6 +49,7 @@ class Result:
     times: tuple[tuple[str, Compared], ...] = ()
     accept: str = ""
     notes: tuple[str, ...] = ()
+    proposed: str = ""
 
     @property
     def compared(self) -> int:

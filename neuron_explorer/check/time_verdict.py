@@ -47,7 +47,8 @@ SLOWEST: Final = TESTS[-1][0]
 WHOLE_WEIGHT: Final = 3
 """Weight of the step's own time in Holm's correction, that of all other quantities together being one."""
 
-VERDICTS: Final = ("regression", "suspicious", "not enough data", "improvement", "ok")
+NOT_COMPARED: Final = "not compared"
+VERDICTS: Final = ("regression", "suspicious", NOT_COMPARED, "not enough data", "improvement", "ok")
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,19 @@ class Compared:
 
 def compare_runs(
     before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], *, whole: str = "step",
-    interleaved: bool = True, alike: bool = True, seed: int = 0,
+    interleaved: bool = True, apart: str = "", seed: int = 0,
 ) -> tuple[Compared, ...]:  # fmt: skip
     """Compare quantities by name: for each side a value a run. ``whole``: the name of the step's own time.
 
     Only quantities that could matter are tested: those of which the relative floor is at least ``SHARE_FLOOR`` of the
-    step. ``interleaved``: the sides ran in turn on one machine; without that, or where the environments are not
-    ``alike``, a regression can at most be suspicious. The worst first.
+    step. ``interleaved``: the sides ran in turn on one machine; without that a regression can at most be suspicious.
+    ``apart``: what differs between the environments of the sides, in words: then no time is compared. The worst first.
     """
+    if apart:
+        return tuple(
+            _untested(name, _values(before[name]), _values(after[name]), apart, NOT_COMPARED)
+            for name in before if name in after
+        )  # fmt: skip
     step = _median(_values(before.get(whole, ())))
     tested, results = [], []
     for name in before:
@@ -99,7 +105,7 @@ def compare_runs(
     adjusted = holm([p for *_, p in tested], weights)
     for (name, one, two, p), corrected, weight in zip(tested, adjusted, weights, strict=True):
         times = math.ceil(sum(weights) / weight)
-        results.append(_tested(name, one, two, p, corrected, step, interleaved, alike, times, seed))
+        results.append(_tested(name, one, two, p, corrected, step, interleaved, times, seed))
     results.sort(key=lambda c: (VERDICTS.index(c.verdict), -abs(math.log(c.ratio)) if c.ratio > 0 else 0.0, c.name))
     return tuple(results)
 
@@ -129,9 +135,12 @@ def _cannot(one: np.ndarray, two: np.ndarray) -> str:
     return ""
 
 
-def _untested(name: str, one: np.ndarray, two: np.ndarray, reason: str) -> Compared:
+def _untested(
+    name: str, one: np.ndarray, two: np.ndarray, reason: str, without: str = "not enough data"
+) -> Compared:
+    """``without``: the verdict where there is a ``reason`` why it was not tested."""
     ratio = _median(two) / _median(one) if len(one) and len(two) else 1.0
-    verdict = "not enough data" if reason else "ok"
+    verdict = without if reason else "ok"
     why = reason or "too small a part of the step to matter"
     return Compared(name, verdict, _median(one), _median(two), ratio, 0.0, math.inf, 1.0, 1.0,
                     detectable(one, two, 1), (len(one), len(two)), why)  # fmt: skip
@@ -139,7 +148,7 @@ def _untested(name: str, one: np.ndarray, two: np.ndarray, reason: str) -> Compa
 
 def _tested(
     name: str, one: np.ndarray, two: np.ndarray, p: float, adjusted: float, step: float, interleaved: bool,
-    alike: bool, comparisons: int, seed: int,
+    comparisons: int, seed: int,
 ) -> Compared:  # fmt: skip
     before, after = _median(usual(one)), _median(usual(two))
     ratio = after / before
@@ -162,8 +171,6 @@ def _tested(
         verdict, why = "suspicious", "slower, but too few runs to be sure"
     if verdict == "regression" and not interleaved:
         verdict, why = "suspicious", f"{why}, but the sides did not run in turn on one machine"
-    if verdict in ("regression", "suspicious") and not alike:
-        verdict, why = "suspicious", f"{why}; the environments differ"
     return Compared(name, verdict, before, after, ratio, low, high, p, adjusted, least, (len(one), len(two)), why)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -13,7 +14,7 @@ from neuron_explorer.analysis.shapes import call_text, dtype_text, shape_text
 from neuron_explorer.check.budgets import Budgeted
 from neuron_explorer.check.counts import Count
 from neuron_explorer.check.differences import Difference
-from neuron_explorer.check.time_verdict import Compared
+from neuron_explorer.check.time_verdict import NOT_COMPARED, Compared
 from neuron_explorer.trace.compiles import CAUSES
 
 MOST_LOOKED_AT: Final = 2_000
@@ -137,8 +138,11 @@ def timed(times: Iterable[tuple[str, Compared]]) -> list[tuple[str, Compared]]:
 def time_line(name: str, c: Compared) -> str:
     """What a comparison of times found."""
     runs = f"{c.runs[0]} and {c.runs[1]} runs"
+    found = f"; from {100 * c.detectable:.0f} % on it would be found" if math.isfinite(c.detectable) else ""
+    if c.verdict == NOT_COMPARED:
+        found = ""
     interval = f", {c.low:.2f} to {c.high:.2f} times" if c.low else ""
     return (
         f"time, {c.verdict}: {plain(name, 200)}: {q.duration(c.before_ns)} → {q.duration(c.after_ns)}{interval} "
-        f"({runs}): {c.why}; from {100 * c.detectable:.0f} % on it would be found"
+        f"({runs}): {c.why}{found}"
     )

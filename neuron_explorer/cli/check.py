@@ -40,7 +40,8 @@ def check(
     ] = None,
     proposed: Annotated[
         Path | None,
-        typer.Option("--proposed", help="Write the baseline that accepts this run here.", show_default=False),
+        typer.Option("--proposed", help="Write the baseline that accepts this run here.",
+                     show_default="beside the report, where the run is not ok"),
     ] = None,
     run: Annotated[
         str, typer.Option("--run", help="Record this program instead of reading traces.", show_default=False)
@@ -66,7 +67,8 @@ def check(
         if traces or baseline or self_test:
             raise typer.BadParameter("--run records both sides itself: give it no traces and no baseline.")
         raise typer.Exit(
-            run_against(run, against, config, runs=runs, form=format.value, junit=junit, markdown=markdown)
+            run_against(run, against, config, runs=runs, form=format.value, junit=junit, markdown=markdown,
+                        proposed=proposed)  # fmt: skip
         )
     if not traces:
         raise typer.BadParameter("give a trace, or --run with --against.", param_hint="TRACES")

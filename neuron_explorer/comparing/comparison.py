@@ -16,6 +16,7 @@ from neuron_explorer.check.baseline import baseline_of
 from neuron_explorer.check.differences import Differences, differences
 from neuron_explorer.check.files import joined
 from neuron_explorer.check.time_verdict import ENOUGH_RUNS, Compared
+from neuron_explorer.comparing.environment import apart, why_not_timed
 from neuron_explorer.comparing.judged import Judge, same_place
 from neuron_explorer.comparing.lines import LinePair, pair_lines
 from neuron_explorer.comparing.rows import Node, Row
@@ -29,6 +30,7 @@ WORDS: Final = {"regression": "slower", "improvement": "faster", "ok": "same"}
 class Comparison:
     """Everything that was compared. ``environment``: (name, before, after) of what differs around the program.
 
+    ``untimed``: why times are shown and not compared, "" where they are; counts always are.
     ``tree``: the change of a step and its parts. ``unmatched_ns``: time on lines without a partner, before and after.
     """
 
@@ -44,6 +46,7 @@ class Comparison:
     counts: Differences
     unmatched_ns: tuple[float, float]
     notes: tuple[str, ...]
+    untimed: str = ""
 
     @property
     def per(self) -> str:
@@ -59,16 +62,16 @@ def comparison(before: Sequence[Run], after: Sequence[Run], *, interleaved: bool
     if not before or not after:
         raise ValueError("both sides need at least one run")
     one, two = tuple(before), tuple(after)
-    environment = _environment(one, two)
-    alike = not environment
+    environment = apart(*([run.counts.environment for run in side] for side in (one, two)))
+    untimed = why_not_timed(environment, interleaved=interleaved)
     pairs = pair_lines(one[0], two[0])
     lines = _line_rows(one, two, pairs)
-    judge = Judge(one, two, interleaved, alike)
+    judge = Judge(one, two, interleaved, untimed)
     tables = [judge.rows(_rows(one, two, pick), pick) for pick in (_ops, _shapes, _modules)]
     notes = []
     if {run.per for run in (*one, *two)} == {"step", "run"}:
         notes.append("one side has no steady steps: a step of one is compared with the run of the other")
-    if min(len(one), len(two)) < ENOUGH_RUNS:
+    if min(len(one), len(two)) < ENOUGH_RUNS and not untimed:
         runs = q.plural(len(one), "run")
         notes.append(f"{runs} before, {len(two)} after: from {ENOUGH_RUNS} a side on, times get a verdict")
     unmatched = (
@@ -78,7 +81,7 @@ def comparison(before: Sequence[Run], after: Sequence[Run], *, interleaved: bool
     return Comparison(
         one, two, environment, judge.step(), judge.tree(_tree(one, two, pairs)), judge.lines(lines), *tables,
         differences(baseline_of([run.counts for run in one]), joined([run.counts for run in two])), unmatched,
-        tuple(notes),
+        tuple(notes), untimed,
     )  # fmt: skip
 
 
@@ -92,15 +95,6 @@ def _shapes(run: Run) -> Mapping[tuple[str, ...], Cost]:
 
 def _modules(run: Run) -> Mapping[tuple[str, ...], Cost]:
     return run.modules
-
-
-def _environment(one: Sequence[Run], two: Sequence[Run]) -> tuple[tuple[str, str, str], ...]:
-    before, after = one[0].counts.environment, two[0].counts.environment
-    return tuple(
-        (name, before.get(name, "not observed"), after.get(name, "not observed"))
-        for name in dict.fromkeys([*before, *after])
-        if before.get(name) != after.get(name)
-    )
 
 
 def _mean(runs: Sequence[Run], pick: Callable[[Run], Cost | None]) -> Cost | None:

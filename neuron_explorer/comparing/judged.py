@@ -12,25 +12,28 @@ from neuron_explorer.comparing.run import Cost, Line, Run, part_label
 
 @dataclass(frozen=True)
 class Judge:
-    """Verdicts where both sides have two runs or more. Each table is a question, and corrected for by itself."""
+    """Verdicts where both sides have two runs or more. Each table is a question, and corrected for by itself.
+
+    ``apart``: what differs between the environments of the sides, in words; then no time is compared, "" otherwise.
+    """
 
     one: Sequence[Run]
     two: Sequence[Run]
     interleaved: bool
-    alike: bool
+    apart: str
 
     def _found(self, names: Sequence[str], values: Callable[[int, bool], list[float]]) -> dict[str, Compared]:
         """``values``: of a name's number, a value a run of one side; the step is judged with every table."""
-        if min(len(self.one), len(self.two)) < 2:
+        if min(len(self.one), len(self.two)) < 2 and (names or not self.apart):
             return {}
         sides: list[dict[str, list[float]]] = []
         for after, runs in ((False, self.one), (True, self.two)):
             whole = {"step": [run.median_ns or run.step_ns for run in runs]}
             sides.append(whole | {name: values(number, after) for number, name in enumerate(names)})
-        return {c.name: c for c in compare_runs(*sides, interleaved=self.interleaved, alike=self.alike)}
+        return {c.name: c for c in compare_runs(*sides, interleaved=self.interleaved, apart=self.apart)}
 
     def step(self) -> Compared | None:
-        """The step; None where a side has one run."""
+        """The step; None where a side has one run, unless its time cannot be compared anyway."""
         return self._found((), lambda number, after: []).get("step")
 
     def lines(self, rows: Sequence[Row]) -> tuple[Row, ...]:
@@ -74,7 +77,7 @@ class Judge:
             replace(node, compared=by_label.get(node.label) if node.before_ns and node.after_ns else None)
             for node in tree.children
         )
-        return replace(tree, children=parts, compared=found.get("step"))
+        return replace(tree, children=parts, compared=found.get("step") or self.step())
 
 
 def same_place(runs: Sequence[Run], line: Line | None) -> list[Line | None]:

@@ -22,7 +22,8 @@ _TIMES: Final = (
     Column("launches_after", "count", "The same after."),
 )
 _VERDICT: Final = (
-    Column("verdict", "text", "`slower`, `faster`, `same`, `suspicious`, `not enough data`; none for single runs."),
+    Column("verdict", "text", "`slower`, `faster`, `same`, `suspicious`, `not enough data`, `not compared`"
+           " (other environments); none for single runs."),
     Column("ratio_low", "ratio", "Low end of the interval of after over before."),
     Column("ratio_high", "ratio", "Its high end."),
 )

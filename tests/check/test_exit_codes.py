@@ -135,6 +135,8 @@ def test_every_form_is_written_and_the_proposed_baseline_accepts_the_run(command
     assert done.code == 1 and json.loads(done.out)["exit_code"] == 1
     assert ElementTree.parse(folder / "a b.xml").getroot().get("failures") not in (None, "0")
     assert (folder / "m.md").read_text().startswith("### ❌")
+    assert json.loads(done.out)["proposed_baseline"] == "new" and "`new`" in (folder / "m.md").read_text()
+    assert not list(folder.glob("*.proposed.baseline")), "--proposed names another place"
     assert command("check", "worse.parquet", "-b", "new").code == 0
     assert command("check", "worse.parquet", "-b", "b", "--junit", "no/folder.xml").code == 4
 
@@ -144,3 +146,40 @@ def test_every_form_is_written_and_the_proposed_baseline_accepts_the_run(command
     done = command("check", "worse.parquet", "-b", "b")
     assert f"::error file={folder.name}/train.py,line=2,title=" in done.out
     assert (folder / "summary").read_text().startswith("### ❌")
+
+
+@pytest.mark.parametrize(("option", "report"), [
+    ("--junit", "out dir/report.v2.xml"), ("--markdown", "out dir/report.v2.md"),
+    ("--junit", "out dir/report.v2.proposed"),
+])  # fmt: skip
+def test_a_report_that_is_not_ok_has_the_proposed_baseline_beside_it(command, folder, option, report) -> None:
+    (folder / "out dir").mkdir()
+    place = folder / "out dir" / "report.v2.proposed.baseline"
+    done = command("check", "run.parquet", "-b", "b", option, report)
+    assert done.code == 0 and not place.exists() and "proposed" not in done.out
+    done = command("check", "worse.parquet", "-b", "b", option, report)
+    assert done.code == 1
+    assert done.out.splitlines()[-1] == f"proposed baseline of the counts of this run: {place.relative_to(folder)}"
+    assert command("check", "worse.parquet", "-b", place).code == 0
+    assert {path.name for path in (folder / "out dir").iterdir()} == {Path(report).name, place.name}
+
+
+def test_no_baseline_is_proposed_where_it_would_not_help_or_replace_the_one_that_was_checked(command, folder) -> None:
+    proposals = lambda: list(folder.glob("*.proposed.baseline"))  # noqa: E731
+    assert command("check", "worse.parquet", "-b", "b").code == 1 and not proposals()
+    (folder / "budgets.toml").write_text("max_launches_per_step = 1\n")
+    for more in ((), ("-b", "b")):
+        done = command("check", "run.parquet", "-c", "budgets.toml", "--junit", "r.xml", *more)
+        assert done.code == 1 and not proposals(), "another baseline changes no budget"
+    checked = (folder / "r.proposed.baseline")
+    checked.write_text((folder / "b").read_text())
+    done = command("check", "worse.parquet", "-b", "r.proposed.baseline", "--junit", "./r.xml")
+    assert done.code == 1 and checked.read_text() == (folder / "b").read_text() and "of the counts" not in done.out
+
+
+def test_a_proposed_baseline_that_cannot_be_written_hides_no_result(command, folder) -> None:
+    (folder / "r.proposed.baseline").mkdir()
+    done = command("check", "worse.parquet", "-b", "b", "--junit", "r.xml")
+    assert done.code == 1 and "regression: " in done.out and "note: no proposed baseline: " in done.out
+    done = command("check", "worse.parquet", "-b", "b", "--proposed", "no/folder")
+    assert done.code == 4 and "regression: " in done.out and "cannot be written" in done.err

@@ -106,9 +106,18 @@ def test_verdicts():
     before, after = ({"step": r, "part": r} for r in (runs(n=5), runs(1.2, n=5, seed=1)))
     assert {c.verdict for c in compare_runs(before, after)} == {"suspicious"}
     assert step(runs(), runs(1.2, seed=1), interleaved=False).verdict == "suspicious"
-    assert step(runs(), runs(1.2, seed=1), alike=False).verdict == "suspicious"
     tiny = step([20_000.0 + i for i in range(10)], [24_000.0 + i for i in range(10)])
     assert tiny.verdict == "ok" and "too small" in tiny.why
+
+
+@pytest.mark.parametrize("interleaved", [True, False])
+@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
+def test_times_of_different_environments_have_no_verdict(scale, interleaved):
+    before, after = ({"step": r, "part": r} for r in (runs(), runs(scale, seed=1)))
+    found = compare_runs(before, after, interleaved=interleaved, apart="the environments differ: cpu was A, is B")
+    assert [(c.name, c.verdict) for c in found] == [("step", "not compared"), ("part", "not compared")]
+    assert all((c.low, c.high, c.p) == (0.0, math.inf, 1.0) and "cpu was A, is B" in c.why for c in found)
+    assert found[0].after_ns > 0, "what was measured is still shown"
 
 
 def test_parts_that_cannot_matter_are_not_tested_and_do_not_cost_the_others_their_power():

@@ -93,8 +93,9 @@ def _environment(found: Comparison) -> html.Section:
         return card("Around the program", html.P("Nothing that was recorded differs: torch, Python, device, processor.",
                                                  className="empty"))  # fmt: skip
     rows = [[name, plain(before, 120), plain(after, 120)] for name, before, after in found.environment]
+    said = "are not compared" if found.untimed else "compare with care"
     return card(
-        ["Around the program ", html.Span("differs: times compare with care", className="card-unit")],
+        ["Around the program ", html.Span(f"differs: times {said}", className="card-unit")],
         plain_table([("what", ""), ("before", ""), ("after", "")], rows, file_name("compare", "environment")),
     )
 
