@@ -15,8 +15,10 @@ from neuron_explorer.ui.components.exports import exportable_chart
 from neuron_explorer.ui.page import page_url
 
 
-def breakdown_card(breakdown: Breakdown, steps: StepTimes, trace_id: str) -> html.Section:
-    """The bar and its legend: mean time a step, or of the whole run without steady steps."""
+def breakdown_card(
+    breakdown: Breakdown, steps: StepTimes, trace_id: str, of: str = "main thread"
+) -> html.Section:
+    """The bar and its legend: mean time a step, or of the whole run without steady steps. ``of``: what it is about."""
     parts = [p for p in breakdown.parts if p.ns > 0]
     per_step = breakdown.steps > 0
     size, unit = q.duration_unit(breakdown.total_ns / max(breakdown.steps, 1))
@@ -33,16 +35,16 @@ def breakdown_card(breakdown: Breakdown, steps: StepTimes, trace_id: str) -> htm
     total = breakdown.total_ns / max(breakdown.steps, 1)
     sums = f"{'Mean a step' if per_step else 'Sum'} {q.duration(total)} = the parts, in {unit}. "
     return card(
-        _title(breakdown, steps),
+        _title(breakdown, steps, of),
         exportable_chart([bar, legend], "a-step-and-its-parts"),
         note(sums, *_notes(breakdown, steps)),
         extra="breakdown-card",
     )
 
 
-def _title(breakdown: Breakdown, steps: StepTimes) -> list[Any]:
+def _title(breakdown: Breakdown, steps: StepTimes, of: str) -> list[Any]:
     if not breakdown.steps:
-        return ["The run ", html.Span(q.duration(breakdown.total_ns), className="figure"), " main thread"]
+        return ["The run ", html.Span(q.duration(breakdown.total_ns), className="figure"), f" {of}"]
     if breakdown.selection.period == "range":
         each = q.duration(breakdown.total_ns / breakdown.steps)
         return ["A step ", html.Span(each, className="figure"), f" mean of {breakdown.steps}"]

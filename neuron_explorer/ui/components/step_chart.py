@@ -28,15 +28,21 @@ _GROUPS: Final = (
 )
 
 
-def step_card(steps: StepTimes, trace_id: str, inside: Collection[int] | None = None) -> html.Section:
-    """The chart, or why there is none. ``inside``: numbers of the chosen steps; others are drawn faint."""
+def step_card(
+    steps: StepTimes, trace_id: str, inside: Collection[int] | None = None, *, can_mark: bool = True
+) -> html.Section:
+    """The chart, or why there is none. ``inside``: numbers of the chosen steps; others are drawn faint.
+
+    ``can_mark``: the program could have marked its steps.
+    """
     shown = [s for s in steps.steps if s.duration >= 0]
     if not shown:
         return card(
             "Step times",
             html.P(f"{steps.note or 'steps: not observed'}.".capitalize(), className="empty"),
-            html.P(["Call ", html.Code("prof.step()"), " at the end of each step to record them."], className="note"),
-        )
+            *([html.P(["Call ", html.Code("prof.step()"), " at the end of each step to record them."],
+                      className="note")] if can_mark else []),
+        )  # fmt: skip
     bars, merged = merged_steps(shown)
     present = [g for g in _GROUPS if any(_period(s) == g[0] for s in bars)]
     legend = [

@@ -94,12 +94,15 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     """Draw it."""
     d = data(trace, search)
     inside = d.selection.step_numbers if d.selection.period == "range" else None
+    profile = device_profile(trace.metadata)
+    core = profile is not None and profile.kind == "device"
     return html.Div(
         [
             _scope(d, trace_id),
             findings_card(d.findings, trace_id, d.deep),
             html.Div(
-                [breakdown_card(d.by_device or d.breakdown, d.steps, trace_id), step_card(d.steps, trace_id, inside)],
+                [breakdown_card(d.by_device or d.breakdown, d.steps, trace_id, "the core" if core else "main thread"),
+                 step_card(d.steps, trace_id, inside, can_mark=not core)],
                 className="columns",
             ),
             lines_card(d.lines, trace_id),
