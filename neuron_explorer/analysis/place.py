@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from neuron_explorer.analysis.function_spans import functions
+from neuron_explorer.analysis.function_spans import MODULE, functions
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -91,17 +91,34 @@ class FilePlaces:
     def __init__(self, path: str, text: str) -> None:
         self._path = portable(path)
         self._lines = [normalised(line) for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-        self._spans = spans(text)
+        found = sorted((f.first, f.last, f.name) for f in functions(text))
+        self._spans = [(first, last) for first, last, _ in found]
+        self._names = [name for *_, name in found]
         self._starts = [first for first, _ in self._spans]
 
     def of(self, line: int, function: str) -> Place:
         """The place of a line (1-based). A line that the text does not have is a place without text."""
         if not 1 <= line <= len(self._lines):
             return Place(self._path, function, "", 0)
+        function = self._qualified(line, function)
         text = self._lines[line - 1]
         first = self._function_start(line)
         before = self._lines[first - 1 : line - 1]
         return Place(self._path, function, text, before.count(text))
+
+    def _qualified(self, line: int, function: str) -> str:
+        """Python 3.10 knows a function by its own name only; the source says of which class or function it is."""
+        if not function or "." in function or function == MODULE:
+            return function
+        for at in range(bisect_right(self._starts, line) - 1, -1, -1):
+            name = self._names[at]
+            if self._spans[at][1] < line:
+                continue
+            if function.startswith("<"):  # of a lambda or a comprehension: the innermost function around it
+                return f"{name}.<locals>.{function}"
+            if name.rpartition(".")[2] == function:
+                return name
+        return function
 
     def _function_start(self, line: int) -> int:
         """First line of the innermost function around a line; 1 outside any."""

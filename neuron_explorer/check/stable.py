@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from neuron_explorer.analysis.compile_events import resumed, user_function
+from neuron_explorer.analysis.function_spans import MODULE
 
 MOST_FIELD: Final = 600
 
@@ -23,6 +24,8 @@ _GRAPH: Final = re.compile(
     r"(?<!\w)(__compiled_fn|__builtins_dict__|<eval_with_key>|___stack|__resume_at)[._]*\d+(?:_\d+)*"
 )
 _RESUMED: Final = re.compile(r"(?:torch_dynamo_resume_in_)+(\w+?)(?:_at_\d+)+\b")
+_INLINED: Final = re.compile(r"\.?<(?:list|set|dict)comp>|\.?<genexpr>")
+"""From Python 3.12 on, most of these run as part of the function around them."""
 _LONG_NUMBER: Final = re.compile(r"\b\d{10,}\b")
 
 
@@ -43,8 +46,10 @@ def stable_operator(name: str) -> str:
 
 
 def stable_function(name: str) -> str:
-    """The qualified name of a function as the user wrote it: what goes on after a graph break is still that one."""
-    return user_function(name).replace("<locals>.", "")[:MOST_FIELD]
+    """The qualified name of a function as the user wrote it: what goes on after a graph break is still that one, and a
+    comprehension is part of the function around it.
+    """
+    return (_INLINED.sub("", user_function(name).replace("<locals>.", "")) or MODULE)[:MOST_FIELD] if name else ""
 
 
 def compiled_function(name: str) -> str:

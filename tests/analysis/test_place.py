@@ -110,3 +110,29 @@ def test_a_trace_without_source_gives_one_place_a_function():
 def test_normalising_again_changes_nothing_and_never_grows(line):
     once = normalised(line)
     assert normalised(once) == once and len(once) <= len(line)
+
+
+METHODS = """\
+class Net:
+    def forward(self, x):
+        return [self.one(y) for y in x]
+
+    def one(self, y):
+        def one():
+            return y
+        return one()
+
+def forward(x):
+    return (lambda z: z)(x)
+"""
+
+
+@pytest.mark.parametrize(("line", "short", "qualified"), [
+    (2, "forward", "Net.forward"), (3, "forward", "Net.forward"), (3, "<listcomp>", "Net.forward.<locals>.<listcomp>"),
+    (7, "one", "Net.one.<locals>.one"), (8, "one", "Net.one"), (10, "forward", "forward"),
+    (11, "<lambda>", "forward.<locals>.<lambda>"), (1, "<module>", "<module>"), (9, "gone", "gone"), (3, "", ""),
+])  # fmt: skip
+def test_a_function_that_is_known_by_its_own_name_only_is_found_in_the_source(line, short, qualified):
+    places = FilePlaces("m.py", METHODS)
+    assert places.of(line, short).function == qualified
+    assert places.of(line, qualified) == places.of(line, short), "the place is the same on every Python"

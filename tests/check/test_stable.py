@@ -66,3 +66,12 @@ def test_words_stay_as_they_are(text):
 @given(st.text(max_size=2000))
 def test_any_text_is_bounded(text):
     assert len(stable_text(text)) <= MOST_FIELD and len(stable_function(text)) <= MOST_FIELD
+
+
+@pytest.mark.parametrize(("one", "two"), [
+    ("f.<locals>.<listcomp>", "f"), ("f.<locals>.<dictcomp>.<locals>.<setcomp>", "f"), ("<listcomp>", "<module>"),
+    ("Net.forward.<locals>.<genexpr>", "Net.forward"),
+])  # fmt: skip
+def test_a_comprehension_is_part_of_the_function_around_it(one, two):
+    assert stable_function(one) == stable_function(two) == two
+    assert stable_function("f.<locals>.<lambda>") == "f.<lambda>" and stable_function("") == ""

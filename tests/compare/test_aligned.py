@@ -16,7 +16,7 @@ from neuron_explorer.ui import step_pair as drawn
 from neuron_explorer.ui.step_pair import step_pair
 
 SOURCE = "def f(x):\n    y = mm(x)\n    return relu(y)\n"
-EDITED = "import os\n\n\ndef f(x):\n    y = mm(x)\n    z = gelu(y)\n    return relu(z)\n"
+EDITED = "import os\n\n\ndef f(x):\n    y = mm(x)\n    z = gelu(x)\n    return relu(z)\n"
 
 
 def op(start, duration, line, name="aten::mm", *children, **more):
