@@ -106,7 +106,7 @@ def _read(run: Run, state: Look) -> None:
         if kept.failed:
             ranks = ranges([rank for rank, _ in kept.failed])
             notes.append(f"Rank {ranks} could not be read: {kept.failed[0][1].rstrip('.')}.")
-        view = RunView(kept.facts, tuple(notes), kept.failed)
+        view = RunView(kept.facts, tuple(notes), kept.failed, kept.folder)
         view.clocks  # noqa: B018 - worked out here, not while a page is drawn
         state.view = view
     except (NeuronExplorerError, OSError) as error:

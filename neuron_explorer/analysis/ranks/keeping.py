@@ -38,11 +38,14 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class KeptRun:
-    """``failed``: ranks whose traces could not be reduced, with the reason. ``made``: traces that had to be read."""
+    """``failed``: ranks whose traces could not be reduced, with the reason. ``made``: traces that had to be read.
+    ``folder``: where they are kept.
+    """
 
     facts: RunFacts
     failed: tuple[tuple[int, str], ...] = ()
     made: int = 0
+    folder: Path | None = None
 
 
 def facts_of_run(run: Run, progress: Progress | None = None) -> KeptRun:
@@ -68,7 +71,7 @@ def facts_of_run(run: Run, progress: Progress | None = None) -> KeptRun:
             facts.append(one)
         elif not any(number == rank.rank for number, _ in failed):
             failed.append((rank.rank, "its facts could not be kept"))
-    return KeptRun(merge_ranks(facts), tuple(sorted(failed)), len(missing))
+    return KeptRun(merge_ranks(facts), tuple(sorted(failed)), len(missing), folder)
 
 
 def reduced(path: Path) -> RankFacts:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from neuron_explorer.analysis.ranks.arrival import Skew, skew
+from neuron_explorer.analysis.ranks.clock_file import keep_clocks
 from neuron_explorer.analysis.ranks.clocks import Clocks, align
 from neuron_explorer.analysis.ranks.communication import GroupTime, group_times
 from neuron_explorer.analysis.ranks.divergent import Divergence, divergences
@@ -24,11 +25,15 @@ from neuron_explorer.trace.run import Run, open_run, ranges, run_of
 
 @dataclass(frozen=True)
 class RunView:
-    """``facts`` with what opening the run said of it: ``notes``, and ``failed`` ranks with the reason."""
+    """``facts`` with what opening the run said of it: ``notes``, and ``failed`` ranks with the reason.
+
+    ``folder``: where what was found out is kept, None for nowhere.
+    """
 
     facts: RunFacts
     notes: tuple[str, ...] = ()
     failed: tuple[tuple[int, str], ...] = ()
+    folder: Path | None = None
 
     @cached_property
     def matching(self) -> Matching:
@@ -38,7 +43,10 @@ class RunView:
     @cached_property
     def clocks(self) -> Clocks:
         """How the ranks' clocks stand to each other."""
-        return align(self.facts, self.matching)
+        found = align(self.facts, self.matching)
+        if self.folder is not None:
+            keep_clocks(self.folder, self.facts, found)
+        return found
 
     @cached_property
     def skew(self) -> Skew:
@@ -92,7 +100,7 @@ def _viewed(run: Run, progress: Progress | None) -> RunView:
     if kept.failed:
         ranks = ranges([rank for rank, _ in kept.failed])
         notes.append(f"Rank {ranks} could not be read: {kept.failed[0][1].rstrip('.')}.")
-    return RunView(kept.facts, tuple(notes), kept.failed)
+    return RunView(kept.facts, tuple(notes), kept.failed, kept.folder)
 
 
 def view_of_facts(facts: RunFacts) -> RunView:
