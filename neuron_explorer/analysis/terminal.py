@@ -94,17 +94,24 @@ class Page:
         from rich.table import Table
         from rich.text import Text
 
+        places = max(18, self._console.width // 4)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True, header_style="dim", show_edge=False)
         for heading, kind in columns:
             options: dict[str, Any] = {
                 "name": {"ratio": 1, "no_wrap": True, "overflow": "ellipsis", "min_width": 16},
-                "place": {"no_wrap": True, "overflow": "ellipsis", "max_width": max(18, self._console.width // 4)},
+                "place": {"no_wrap": True, "overflow": "ellipsis", "max_width": places},
                 "number": {"justify": "right", "no_wrap": True},
                 "text": {"ratio": 1, "overflow": "fold"},
             }[kind]
             table.add_column(heading, **options)
         styles = {"place": "cyan", "text": "dim"}
         for row in rows:
-            table.add_row(*(Text(plain(cell), style=styles.get(kind, ""))
-                            for cell, (_, kind) in zip(row, columns, strict=True)))  # fmt: skip
+            cells = [(plain(cell), kind) for cell, (_, kind) in zip(row, columns, strict=True)]
+            table.add_row(*(Text(_ending(cell, places) if kind == "place" else cell, style=styles.get(kind, ""))
+                            for cell, kind in cells))  # fmt: skip
         self._console.print(table)
+
+
+def _ending(place: str, width: int) -> str:
+    """The end of a place that is too long: it holds the name of the file and the line."""
+    return place if len(place) <= width else "…" + place[1 - width :]

@@ -15,14 +15,27 @@ SUMMARY: Final = {"ranks": ("ranks",), "stragglers": ("stragglers", "divergent")
 """Reports and tables of the summary of a run."""
 
 
+def directory_of(path: Path) -> Path | None:
+    """The directory of the run that a path stands for: itself, or what a directory of JSON traces is imported into.
+
+    None where it is no run. Raises ``BadTraceError`` and ``OutputError``.
+    """
+    from neuron_explorer.cli.opened import recordings_of
+    from neuron_explorer.trace.run import is_run
+
+    found = recordings_of(path) if path.is_dir() else []
+    return found[0] if len(found) == 1 and is_run(found[0]) else None
+
+
 def one_rank(path: Path, rank: int | None) -> Path:
     """The trace to open: ``path``, or in the directory of a run that of the rank. Raises ``BadTraceError``."""
-    from neuron_explorer.trace.run import is_run, open_run, ranges
+    from neuron_explorer.trace.run import open_run, ranges
     from neuron_explorer.trace.sniff import printable
 
-    if not path.is_dir() or not is_run(path):
+    directory = directory_of(path)
+    if directory is None:
         return path
-    run = open_run(path)
+    run = open_run(directory)
     there = ranges([r.rank for r in run.ranks])
     if rank is None:
         raise BadTraceError(

@@ -45,9 +45,8 @@ def summary(
     from neuron_explorer.analysis.summary import summary as summarise
     from neuron_explorer.cli import runs
     from neuron_explorer.cli.opened import load
-    from neuron_explorer.trace.run import is_run
 
-    if rank is None and is_run(trace):
+    if rank is None and runs.directory_of(trace) is not None:
         print(runs.summary(trace, format.value, top), end="")
         return
     with load(runs.one_rank(trace, rank)) as opened:

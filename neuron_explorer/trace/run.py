@@ -88,14 +88,17 @@ class Run:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a path is a directory with the traces of several ranks. Looks at the metadata of two at most."""
+    """Whether a path is a directory with the traces of several ranks, or what is to become such traces.
+
+    Looks at the metadata of two at most.
+    """
     if not path.is_dir() or is_spool(path):
         return False
     files = trace_files(path)
     if any(rank_of_part(file.parent.name) is not None for file in files):
         return True
     if len(files) < 2:
-        return False
+        return not files and any(rank_of_part(spool.parent.name) is not None for spool in unfinished(path))
     for file in files[:2]:
         try:
             with load(file) as trace:
@@ -127,7 +130,7 @@ def run_of(directory: Path, files: Sequence[Path], spools: Sequence[Path] = ()) 
         looked = list(threads.map(_look, files))
     found = [one for one in looked if isinstance(one, RankFile)]
     aside += [one for one in looked if isinstance(one, SetAside)]
-    aside += [_unfinished(spool) for spool in spools]
+    aside += [_unfinished(spool, directory) for spool in spools]
     if not found:
         whys = next(iter(aside)).reason if aside else "it is empty"
         raise BadTraceError(f"{printable(directory)} holds no trace that can be read: {whys}")
@@ -209,7 +212,7 @@ def _one_a_rank(found: Iterable[RankFile]) -> tuple[tuple[RankFile, ...], list[S
     return tuple(sorted(kept, key=lambda r: r.rank)), aside
 
 
-def _unfinished(spool: Path) -> SetAside:
+def _unfinished(spool: Path, directory: Path) -> SetAside:
     rank = -1
     try:
         with (spool / "session.json").open("rb") as file:
@@ -221,7 +224,7 @@ def _unfinished(spool: Path) -> SetAside:
     if living_writer(spool) is not None:
         return SetAside(spool, "recording", "its process is still recording", rank)
     return SetAside(
-        spool, "interrupted", f"its process was killed; run `neuron-explorer recover {printable(spool.parent)}`", rank
+        spool, "interrupted", f"its process was killed; run `neuron-explorer recover {printable(directory)}`", rank
     )
 
 

@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import json
 import os
+import shlex
 import sys
 import threading
 import time
@@ -354,10 +355,10 @@ class Profile:
 
     def _say_where(self) -> None:
         if self.says_where and self._derived and self._world_size > 1 and self._rank == 0:
-            print(
-                f"neuron-explorer: rank 0 of {self._world_size} wrote {self._output}; each rank writes its own trace",
-                file=sys.stderr,
-            )
+            text = f"neuron-explorer: rank 0 of {self._world_size} wrote {self._output}; each rank writes its own trace"
+            if output.rank_of_part(self._output.parent.name) is not None:
+                text += f"; look at all of them with: nxplorer serve {shlex.quote(str(self._output.parent.parent))}"
+            print(text, file=sys.stderr)
 
     def _warn_when_nothing_was_active(self) -> None:
         if self._schedule is None or self._ever_recorded:

@@ -60,13 +60,23 @@ def _folder(path: Path, offer: Offer) -> None:
         offer.files.append(path)
         offer.named.add(path)
         return
+    spools = unfinished(path)
+    if not inside and spools:
+        for spool in spools[:MOST_FILES]:
+            target = spool.with_name(spool.name.removesuffix(".spool"))
+            offer.spools[target] = spool
+            offer.files.append(target)
+        offer.notes.append(
+            f"{q.plural(len(spools), 'recording')} that no trace was made of yet: shown as they are now. Of what "
+            f"was killed, neuron-explorer recover {printable(path)} makes traces."
+        )
+        return
     if not inside:
         raise BadTraceError(f"{printable(path)} holds no *.parquet file; name a trace or a directory with traces")
     if len(inside) > MOST_FILES:
         offer.notes.append(f"{printable(path)}: only the first {MOST_FILES:,} of {len(inside):,} files are looked at.")
     offer.files += inside[:MOST_FILES]
     offer.folders.append(path)
-    spools = unfinished(path)
     if spools:
         names = ", ".join(printable(p.relative_to(path)) for p in spools[:MOST_NAMED])
         offer.notes.append(

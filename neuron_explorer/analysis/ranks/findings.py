@@ -58,7 +58,7 @@ def findings(run: RunFacts, matching: Matching) -> tuple[Finding, ...]:
         found += _mismatch(group)
         hung = _hang(group, run)
         found += hung
-        found += _absent(group, hung[0].number if hung else None)
+        found += _absent(group, hung[0].number if hung else None, run)
     order = list(KINDS)
     return tuple(sorted(found, key=lambda f: (order.index(f.kind), f.group, f.number))[:MOST])
 
@@ -147,9 +147,12 @@ def _last_call(group: Matched, row: int, rank: int) -> tuple[str, str]:
     )
 
 
-def _absent(group: Matched, hung_at: int | None) -> list[Finding]:
+def _absent(group: Matched, hung_at: int | None, run: RunFacts) -> list[Finding]:
     """Numbers that one rank has and another lacks, between the first and the last that it has, or after its last
-    where nothing shows that the others' was completed."""
+    where nothing shows that the others' was completed.
+
+    An end shows nothing where the rank's process was killed: backends end what can no longer succeed, too.
+    """
     there = group.rows >= 0
     done = _completed(group).any(axis=1) & np.isin(group.operation, [OPERATION_CODES[n] for n in SYNCHRONISING])
     found = []
@@ -159,7 +162,9 @@ def _absent(group: Matched, hung_at: int | None) -> list[Finding]:
             continue
         lacks = np.flatnonzero(~there[:, column])
         inside = lacks[(lacks > has[0]) & (lacks < has[-1])]
-        after = lacks[(lacks > has[-1]) & ~done[lacks]]
+        facts = run.of(rank)
+        killed = facts is not None and not facts.finished
+        after = lacks[(lacks > has[-1]) & (killed | ~done[lacks])]
         if hung_at is not None:
             after = after[group.number[after] < hung_at]
         for kind, rows in (("lost", inside[done[inside]]), ("missing", np.concatenate([inside[~done[inside]], after]))):
@@ -172,7 +177,8 @@ def _absent(group: Matched, hung_at: int | None) -> list[Finding]:
             found.append(Finding(
                 kind, group.group.name, int(group.number[row]), operation, (rank,), others, where,
                 _place(group, row, others[0]),
-                f"rank {rank} has no {operation} number {int(group.number[row])} of the group, {text}",
+                f"rank {rank} has no {operation} number {int(group.number[row])} of the group, {text}"
+                + ("; its recording ended early" if killed and row > has[-1] else ""),
                 len(rows) - 1,
             ))  # fmt: skip
     return found

@@ -66,7 +66,8 @@ def collectives(run: RunView, ask: Ask) -> Answer:
     if found:
         head += f"; {found[0].evidence}"
     elif late:
-        head += f"; rank {late[0].rank} comes last most often at {late[0].place or 'a line that is not known'}"
+        head += f"; rank {late[0].rank} comes last most often "
+        head += f"at {late[0].place}" if late[0].place else f"to {late[0].operation}, whose line is not known"
     if whole:
         head += f"; {q.duration(whole)} a step exposed"
     return Answer(
