@@ -102,6 +102,10 @@ class Launch:
                 lines.append(f"wrote {run} ({count}); look at it with: nxplorer serve {run}")
             else:
                 lines.append(f"wrote {shown} ({count}); look at one with: nxplorer serve {names[0]}")
+        if len(interrupted) > 1 and rank_of_part(interrupted[0].parent.name) is not None:
+            run = shlex.quote(self._relative(interrupted[0].parent.parent))
+            lines.append(f"{len(interrupted)} ranks were killed; build their traces with: nxplorer recover {run}")
+            interrupted = []
         for path in interrupted:
             name = shlex.quote(self._relative(path))
             lines.append(f"a rank was killed; build its trace with: nxplorer recover {name}")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MOST_SPANS: Final = 4_000
 """Of a side in one reply."""
 MOST_LANES: Final = 6
+SPARSE: Final = 0.02
+"""Part of the window in which a lane does something, up to which it is given a single row."""
 MOST_ROWS: Final = 6
 """Rows of a lane that are drawn; deeper calls are inside of what is drawn."""
 COLOURED: Final = 10
@@ -133,8 +135,9 @@ def drawn_side(
     number, table = _lanes(side.trace, busy)
     spans: dict[str, list[int]] = {key: [] for key in ("lane", "row", "start", "duration", "name", "place", "kind")}
     rows = _row_of(busy, number)
+    most = _most_rows(busy, rows, number, last - first)
     for at, row in enumerate(busy):
-        if row["lane"] not in number or not 0 <= rows[at] < MOST_ROWS:
+        if row["lane"] not in number or not 0 <= rows[at] < most[row["lane"]]:
             left += 1
             continue
         pair = side.lines.get((row["file"], row["line"], row["function"] or "")) if row["file"] else None
@@ -178,6 +181,18 @@ def _lanes(trace: Trace, rows: Sequence[dict[str, Any]]) -> tuple[dict[int, int]
     kept.sort(key=lambda lane: (known.get(lane, {}).get("kind") == _DEVICE, lane))
     table = [{"name": plain(str(known.get(lane, {}).get("name") or f"lane {lane}"), 80), "rows": 1} for lane in kept]
     return {lane: at for at, lane in enumerate(kept)}, table
+
+
+def _most_rows(
+    rows: Sequence[dict[str, Any]], at: Sequence[int], number: dict[int, int], window: int
+) -> dict[int, int]:
+    """Rows of each lane: one where next to nothing happens (a backend's helper threads), but for the busiest lane."""
+    busy = dict.fromkeys(number, 0)
+    for row, of_lane in zip(rows, at, strict=True):
+        if of_lane == 0 and row["lane"] in busy:
+            busy[row["lane"]] += row["duration"]
+    most = max(busy.values(), default=0)
+    return {lane: MOST_ROWS if time == most or time > SPARSE * window else 1 for lane, time in busy.items()}
 
 
 def _row_of(rows: Sequence[dict[str, Any]], number: dict[int, int]) -> list[int]:

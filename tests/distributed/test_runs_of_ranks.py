@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -182,6 +183,24 @@ def test_two_runs_in_one_directory(mesh: Path, tmp_path: Path) -> None:
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
     assert f"rank {SLOW} is slower than the middle rank" in said and "Left aside, other run" in said
+
+
+def test_a_directory_that_is_still_being_written(mesh: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(mesh, run, ignore=shutil.ignore_patterns(".neuron-explorer"))
+    trace = run / "part_rank=0003" / "trace.parquet"
+    trace.unlink()
+    spool = trace.with_name("trace.parquet.spool")
+    spool.mkdir()
+    session = {"pid": os.getppid(), "start_unix_ns": time.time_ns(), "rank": 3}  # a process that is alive
+    (spool / "session.json").write_text(json.dumps(session))
+    opened = open_run(run)
+    assert opened.missing == (3,)
+    assert [(aside.kind, aside.rank) for aside in opened.set_aside] == [("recording", 3)]
+    done = command("report", "stragglers", str(run))
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 0 and f"rank {SLOW} is slower than the middle rank" in said
+    assert "missing: 3" in said and "Left aside, recording: rank 3 (its process is still recording)" in said
 
 
 def test_data_parallel_on_the_emulated_device(tmp_path: Path) -> None:

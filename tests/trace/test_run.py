@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -114,6 +115,16 @@ def test_names_need_not_tell_the_rank(build, tmp_path):
     run = open_run(tmp_path)
     assert [(r.rank, r.path.name) for r in run.ranks] == [(0, "b.parquet"), (1, "a.parquet")]
     assert is_run(tmp_path)
+
+
+def test_a_run_that_only_left_recordings_behind(tmp_path):
+    for rank in (0, 1):
+        spool = tmp_path / f"part_rank={rank:04d}" / "trace.parquet.spool"
+        spool.mkdir(parents=True)
+        (spool / "session.json").write_text(json.dumps({"pid": 0, "start_unix_ns": 0, "rank": rank}))
+    assert is_run(tmp_path)
+    with pytest.raises(BadTraceError, match=re.escape(f"recover {tmp_path}`")):
+        open_run(tmp_path)
 
 
 def test_what_is_no_run(build, tmp_path):

@@ -17,7 +17,9 @@ from neuron_explorer.ui.components.plain_table import plain_table
 
 _PLACE: Final = re.compile(r"(.+):([0-9]{1,9})$", re.DOTALL)
 MOST_TEXT: Final = 60
-
+MOST_EVIDENCE: Final = 600
+SHORT: Final = 18
+"""Characters of a text that stays in one line."""
 
 Words = Mapping[str, tuple[str, str]]
 """What values of text columns are called, and what they mean."""
@@ -58,8 +60,10 @@ def _cell(record: Mapping[str, Value], column: Column, trace_id: str, words: Wor
         return _place(value, trace_id)
     if isinstance(value, str):
         text, meaning = words.get(value, (value, value))
-        style = {"whiteSpace": "nowrap"} if value in words else {"overflowWrap": "anywhere", "whiteSpace": "normal"}
-        return html.Span(plain(text, MOST_TEXT), title=plain(meaning, 400), style=style)
+        whole = value in words or len(value) <= SHORT
+        style = {"whiteSpace": "nowrap"} if whole else {"overflowWrap": "anywhere", "whiteSpace": "normal"}
+        most = MOST_EVIDENCE if column.name == "evidence" else MOST_TEXT
+        return html.Span(plain(text, most), title=plain(meaning, 400), style=style)
     return shown(value, column.unit)
 
 

@@ -42,6 +42,14 @@ def test_ranks_that_agree_have_no_findings():
     assert found(*[rows([REDUCE, GATHER, REDUCE])] * 3) == ()
 
 
+def test_the_collective_that_a_killed_rank_never_came_to_is_named_though_others_ended_it():
+    whole, short = rows([REDUCE, GATHER, REDUCE]), rows([REDUCE, GATHER])
+    (one,) = found(whole, short, finished=False)
+    assert (one.kind, one.number, one.ranks, one.others) == ("missing", 2, (1,), (0,))
+    assert one.evidence.endswith("; its recording ended early")
+    assert found(whole, short) == ()  # its recording was ended sooner, which is no fault
+
+
 def test_another_order_on_one_rank_is_named_once_with_both_lines():
     usual = rows([REDUCE, REDUCE, GATHER, REDUCE])
     odd = rows([REDUCE, GATHER, REDUCE, REDUCE])
