@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from neuron_explorer.check.counts import Count, Counts, Key
+from neuron_explorer.check.counts import RANKS, Count, Counts, Key
 from neuron_explorer.check.groups import GROUPS
 from neuron_explorer.errors import NeuronExplorerError
 
@@ -92,6 +92,12 @@ def baseline_of(recordings: Iterable[Counts]) -> Baseline:
         raise NoBaselineError(
             "one recording has steady steps and another has none: their counts are of a step and of a whole run; "
             "record at least three steps each time."
+        )
+    ranks = sorted({counts.environment.get(RANKS, "1") for counts in every}, key=lambda text: (len(text), text))
+    if len(ranks) > 1:
+        raise NoBaselineError(
+            f"one recording is of {ranks[0]} and another of {ranks[-1]} ranks: their counts are not of the same thing; "
+            "give recordings of as many ranks each."
         )
     sections = {}
     for name in GROUPS:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 MOST_KEYS: Final = 20_000
 """Keys of one group; a program with more is not one that a baseline can be read for."""
 
+RANKS: Final = "ranks"
+"""Of the environment: how many ranks the counts are the sum of; not there for one process."""
+
 Key = tuple[str, ...]
 _OPERATORS: Final = ("op", "launch", "copy", "sync", "collective", "fallback")
 

@@ -15,16 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from neuron_explorer.check.baseline import Baseline, Section
-from neuron_explorer.check.counts import Count, Counted, Counts, Key
+from neuron_explorer.check.counts import RANKS, Count, Counted, Counts, Key
 from neuron_explorer.check.groups import Group
 
 LOST_CAPTURE: Final = 0.5
 """Fewer launches than this share of the baseline's are taken for a recording that saw too little."""
 ALIKE: Final = ("torch", "python", "device", "chip", "cpu", "threads")
 """Facts of the environment on which the operators of a step depend."""
-
-RANKS: Final = "ranks"
-"""Of the environment: how many ranks the counts are the sum of; not there for one process."""
 
 FEW: Final = 5
 """Keys a side from which a baseline that has none of them is taken for another program's."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from neuron_explorer.check.counts import MOST_KEYS, Count, Counted, Counts, Key, counts_of
-from neuron_explorer.check.differences import RANKS
+from neuron_explorer.check.counts import MOST_KEYS, RANKS, Count, Counted, Counts, Key, counts_of
 from neuron_explorer.trace.run import Run, open_run, ranges
 from neuron_explorer.trace.store import load
 
@@ -21,11 +20,16 @@ def counts_of_path(path: Path) -> Counts:
 
 
 def counts_of_run(run: Run) -> Counts:
-    """The counts of all ranks together. A run that lacks a rank is not observed: its sums would be too small."""
+    """The counts of all ranks together."""
     every = []
     for rank in run.ranks:
         with rank.load() as trace:
             every.append(counts_of(trace))
+    return counts_of_ranks(run, every)
+
+
+def counts_of_ranks(run: Run, every: Sequence[Counts]) -> Counts:
+    """Those of each rank together. A run that lacks a rank is not observed: its sums would be too small."""
     together = sum_of(every, [rank.rank for rank in run.ranks])
     environment = {**together.environment, RANKS: str(run.world_size)}
     notes = tuple(dict.fromkeys((*run.notes, *together.notes)))
@@ -37,7 +41,13 @@ def counts_of_run(run: Run) -> Counts:
 
 
 def sum_of(every: Sequence[Counts], ranks: Sequence[int]) -> Counts:
-    """Counts of several ranks as one: sums, and of peak memory by device the most of any rank."""
+    """Counts of several ranks as one: sums, and of peak memory by device the most of any rank.
+
+    A step of some ranks and the whole run of others make no sum: what is counted a step is not observed then.
+    """
+    steps = [counts.steps for counts in every if counts.steps]
+    without = [rank for rank, counts in zip(ranks, every, strict=True) if not counts.steps] if steps else []
+    no_steps = f"rank {ranges(without)} has no steady step, others have" if without else ""
     groups = {}
     for name, first in every[0].groups.items():
         parts = [counts.groups[name] for counts in every]
@@ -47,16 +57,19 @@ def sum_of(every: Sequence[Counts], ranks: Sequence[int]) -> Counts:
             where = "" if len(blind) == len(parts) else f" (rank {ranges(blind)})"
             groups[name] = Counted(first.group, {}, False, f"{reason}{where}")
             continue
+        if no_steps and (first.group.per == "step" or name == "setup"):
+            groups[name] = Counted(first.group, {}, False, no_steps)
+            continue
         groups[name] = _sum(parts, largest=name == "peak_memory")
     environment: dict[str, str] = {}
     for key in sorted({key for counts in every for key in counts.environment}):
         values = sorted({counts.environment[key] for counts in every if key in counts.environment})
         environment[key] = " and ".join(values)
-    steps = min(counts.steps for counts in every)
-    notes = tuple(dict.fromkeys(note for counts in every for note in counts.notes))
-    if not steps and any(counts.steps for counts in every):
-        notes = (*notes, "some ranks have steady steps and others none: their counts are not of the same thing")
-    return Counts(groups, steps, every[0].rule, environment, notes)
+    notes = tuple(dict.fromkeys(note for counts in every if counts.steps or not steps for note in counts.notes))
+    if no_steps:
+        notes = (*notes, f"{no_steps}: nothing that is counted a step is compared")
+    rule = next((counts.rule for counts in every if counts.steps), every[0].rule)
+    return Counts(groups, min(steps, default=0), rule, environment, notes)
 
 
 def _sum(parts: Sequence[Counted], *, largest: bool) -> Counted:

@@ -21,7 +21,7 @@ def baseline(
     runs: Annotated[int, typer.Option("--runs", min=1, max=200, help="How often --run records it.")] = 2,
 ) -> None:
     """Write what a program does in a step (operators, launches, recompiles, copies) for `check` to compare with."""
-    from neuron_explorer.check.baseline import baseline_of, baseline_text
+    from neuron_explorer.check.baseline import NoBaselineError, baseline_of, baseline_text
     from neuron_explorer.check.command import run_baseline
     from neuron_explorer.check.files import counts_of_files, write_text
     from neuron_explorer.cli.opened import recordings_of
@@ -32,6 +32,10 @@ def baseline(
         run_baseline(run, runs) if run
         else counts_of_files([found for trace in traces or [] for found in recordings_of(trace)])
     )  # fmt: skip
+    for each in counts:
+        seen = [group.reason for group in each.groups.values() if not group.observed]
+        if len(seen) == len(each.groups):
+            raise NoBaselineError(f"nothing of a recording can be counted: {seen[0]}; record it whole.")
     made = baseline_of(counts)
     write_text(output, baseline_text(made))
     keys = sum(len(section.counts) for section in made.sections.values())

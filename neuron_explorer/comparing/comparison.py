@@ -24,6 +24,8 @@ from neuron_explorer.comparing.run import Cost, Line, Run, part_label
 
 WORDS: Final = {"regression": "slower", "improvement": "faster", "ok": "same"}
 """Verdicts of time as a comparison says them."""
+MOST_NOTES: Final = 6
+"""Notes on how a run was counted that are shown."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ def comparison(before: Sequence[Run], after: Sequence[Run], *, interleaved: bool
     notes = []
     if {run.per for run in (*one, *two)} == {"step", "run"}:
         notes.append("one side has no steady steps: a step of one is compared with the run of the other")
+    said = dict.fromkeys(note for run in (*one, *two) for note in run.counts.notes)
+    notes += [*said][:MOST_NOTES]
     if min(len(one), len(two)) < ENOUGH_RUNS and not untimed:
         runs = q.plural(len(one), "run")
         notes.append(f"{runs} before, {len(two)} after: from {ENOUGH_RUNS} a side on, times get a verdict")

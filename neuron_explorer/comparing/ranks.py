@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from neuron_explorer.check.ranks import sum_of
+from neuron_explorer.check.counts import Counts
+from neuron_explorer.check.ranks import counts_of_ranks
 from neuron_explorer.comparing.run import Cost, Run, run_of
 from neuron_explorer.trace.run import open_run
 
@@ -16,27 +17,30 @@ Key = TypeVar("Key")
 def run_of_ranks(directory: Path) -> Run:
     """The run in a directory: times and launches are means over its ranks, counts their sums.
 
-    The median step is that of the slowest rank, which the others wait for. Raises ``BadTraceError``.
+    Ranks without a steady step count in no mean where others have some: a step and a whole run have none. The
+    median step is that of the slowest rank, which the others wait for. Raises ``BadTraceError``.
     """
     run = open_run(directory)
     every = []
     for rank in run.ranks:
         with rank.load() as trace:
             every.append(run_of(trace))
-    return mean_of(every, [rank.rank for rank in run.ranks], directory.name)
+    counts = counts_of_ranks(run, [one.counts for one in every])
+    stepped = [one for one in every if one.per == "step"]
+    return mean_of(stepped or every, counts, directory.resolve().name)
 
 
-def mean_of(every: Sequence[Run], ranks: Sequence[int], name: str) -> Run:
-    """Several ranks as one run."""
+def mean_of(every: Sequence[Run], counts: Counts, name: str) -> Run:
+    """Several ranks as one run; ``counts``: of all of them together."""
     first = every[0]
     medians = [run.median_ns for run in every if run.median_ns is not None]
     return Run(
-        name, first.per if len({run.per for run in every}) == 1 else "run", min(run.steps for run in every),
+        name, first.per, min(run.steps for run in every),
         sum(run.step_ns for run in every) / len(every), max(medians) if len(medians) == len(every) else None,
         _sums(every, lambda run: run.parts), _sums(every, lambda run: run.part_lines),
         _costs(every, lambda run: run.lines), _costs(every, lambda run: run.ops),
         _costs(every, lambda run: run.shapes), _costs(every, lambda run: run.modules),
-        sum_of([run.counts for run in every], ranks), _union(every, lambda run: run.places),
+        counts, _union(every, lambda run: run.places),
         _union(every, lambda run: run.sources), first.time,
     )  # fmt: skip
 

@@ -26,6 +26,8 @@ from .store import Trace, load
 __all__ = ["RankFile", "Run", "SetAside", "is_run", "open_run", "run_of"]
 
 MOST_NAMED: Final = 8
+MOST_LOOKED_AT: Final = 16
+"""Traces of a directory that are asked whether they are of ranks: others may lie beside them."""
 _SESSION_BYTES: Final = 4 << 20
 
 
@@ -90,7 +92,7 @@ class Run:
 def is_run(path: Path) -> bool:
     """Whether a path is a directory with the traces of several ranks, or what is to become such traces.
 
-    Looks at the metadata of two at most.
+    Looks at the metadata of ``MOST_LOOKED_AT`` at most.
     """
     if not path.is_dir() or is_spool(path):
         return False
@@ -99,7 +101,7 @@ def is_run(path: Path) -> bool:
         return True
     if len(files) < 2:
         return not files and any(rank_of_part(spool.parent.name) is not None for spool in unfinished(path))
-    for file in files[:2]:
+    for file in files[:MOST_LOOKED_AT]:
         try:
             with load(file) as trace:
                 if trace.meta.world_size > 1:
