@@ -109,9 +109,9 @@ def test_a_rank_that_is_killed_leaves_a_recording(tmp_path: Path) -> None:
     done = record(tmp_path, "-o", "run/", *LAUNCH, "dies.py")
     assert done.returncode == 1
     spool = "run/part_rank=0001/trace.parquet.spool"
-    assert {
+    assert {  # the launcher may end rank 0, too
         f"neuron-explorer: a rank was killed; build its trace with: nxplorer recover {spool}",
-        "neuron-explorer: 2 ranks were killed; build their traces with: nxplorer recover run",  # the launcher ends rank 0
+        "neuron-explorer: 2 ranks were killed; build their traces with: nxplorer recover run",
     } & set(said(done))
 
 
