@@ -96,9 +96,11 @@ def plain(mine: list[dict[str, Any]], own: Any, timed: Any) -> tuple[Any, ...]:
 
 def selected(rows: list[dict[str, Any]], trace: Any, period: str) -> list[dict[str, Any]]:
     selection = select(trace, period)
+    # A thread that holds ranges alone ran nothing.
+    host = {r["lane"] for r in rows if r["kind"] in (*WORK, "data_wait")} & {MAIN, OTHER}
     return [
         r for r in with_launches(rows)
-        if r["start"] >= 0 and r["lane"] in (MAIN, OTHER) and (selection.period != "steady" or r["period"] == "steady")
+        if r["start"] >= 0 and r["lane"] in host and (selection.period != "steady" or r["period"] == "steady")
     ]  # fmt: skip
 
 
