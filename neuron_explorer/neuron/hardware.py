@@ -53,7 +53,8 @@ class Core:
 class Chip:
     """One chip. ``peaks``: of all its cores together, as its page says.
 
-    ``cores_per_device``: physical cores behind one ``neuron`` device, with the default
+    ``link``: NeuronLink, all links of the chip together. ``cores_per_device``: physical cores behind one
+    ``neuron`` device, with the default
     logical core configuration. ``fp8``: what 8-bit floats are on this chip, in words.
     """
 
@@ -66,6 +67,7 @@ class Chip:
     hbm: Figure
     hbm_bandwidth: Figure
     dma: Figure
+    link: Figure
     fp8: str
     fp8_native: bool
 
@@ -177,7 +179,7 @@ CORE_V3: Final = _core_v3()
 CORE_V4: Final = _core_v4()
 
 
-def _first_generation(key: str, name: str, page: str) -> Chip:
+def _first_generation(key: str, name: str, page: str, link: Figure) -> Chip:
     half = _tera(190, page)
     return Chip(
         key=key,
@@ -190,6 +192,7 @@ def _first_generation(key: str, name: str, page: str) -> Chip:
         hbm=Figure(32 * GIB, "B", page),
         hbm_bandwidth=Figure(820e9, "B/s", page, "the instance pages write the same number as GiB/s"),
         dma=Figure(1e12, "B/s", page),
+        link=link,
         fp8="cFP8 only, at the rate of bfloat16; no MX formats",
         fp8_native=False,
     )  # fmt: skip
@@ -214,6 +217,7 @@ def _trn2() -> Chip:
         hbm=Figure(96 * GIB, "B", page, "the Explorer's glossary says 32 GB a core; 96 GiB over 8 cores are 12"),
         hbm_bandwidth=Figure(2.9e12, "B/s", page, "the NKI guide says 3 TB/s"),
         dma=Figure(3.5e12, "B/s", page, "8 cores of 368 GB/s are 2.9 TB/s"),
+        link=Figure(1.28e12, "B/s", page, "the instance page says 1,024 GB/s inside an instance and 256 between"),
         fp8="FP8 at twice the rate of bfloat16; _scaled_mm has no kernel; no MX formats",
         fp8_native=True,
     )
@@ -239,6 +243,7 @@ def _trn3() -> Chip:
         hbm=Figure(144 * GIB, "B", page),
         hbm_bandwidth=Figure(4.9e12, "B/s", page, "the NKI guide says 4.7 TB/s; 8 DMA caps of 528 GB/s are 4.2"),
         dma=Figure(4.9e12, "B/s", page),
+        link=Figure(2.56e12, "B/s", page, "the instance page says 2,048 GiB/s"),
         fp8="MXFP8 and MXFP4 through kernels of their own; _scaled_mm has no kernel",
         fp8_native=False,
     )
@@ -247,10 +252,12 @@ def _trn3() -> Chip:
 CHIPS: Final[dict[str, Chip]] = {
     chip.key: chip
     for chip in (
-        _first_generation("trn1", "Trainium1", "neuron-hardware/trainium.rst"),
+        _first_generation("trn1", "Trainium1", "neuron-hardware/trainium.rst",
+                          Figure(384e9, "B/s", "neuron-hardware/trn1-arch.rst", "768 on a trn1n.32xlarge")),
         _trn2(),
         _trn3(),
-        _first_generation("inf2", "Inferentia2", "neuron-hardware/inferentia2.rst"),
+        _first_generation("inf2", "Inferentia2", "neuron-hardware/inferentia2.rst",
+                          Figure(192 * GIB, "B/s", "neuron-hardware/inf2-arch.rst")),
     )
 }
 """The chips that TorchNeuron or its predecessor run on, by the name of their instances."""

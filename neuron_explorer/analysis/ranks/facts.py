@@ -19,7 +19,7 @@ from neuron_explorer.trace.schema import PERIODS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Raised when facts mean something else: kept ones are made again."""
 
 OPERATIONS: Final = (
@@ -114,6 +114,7 @@ class RankFacts:
     torch: str = ""
     device: str = "cpu"
     emulated: bool = False
+    chip: str = ""
     backend: str = ""
     start_unix_ns: int = 0
     duration_ns: int = 0

@@ -118,6 +118,7 @@ def _about(metadata: Mapping[str, Any]) -> dict[str, Any]:
         "torch": _text(metadata["versions"].get("torch")),
         "device": _text(metadata["device"].get("type")) or "cpu",
         "emulated": metadata["device"].get("emulated") is True,
+        "chip": _text(metadata["device"].get("name")) if metadata["device"].get("type") == "neuron" else "",
         "start_unix_ns": metadata["start_unix_ns"],
         "duration_ns": max(0, metadata["duration_ns"]),
         "finished": metadata["finished"],

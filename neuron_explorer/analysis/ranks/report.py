@@ -13,6 +13,7 @@ from neuron_explorer.analysis.ranks.findings import KINDS
 from neuron_explorer.analysis.ranks.reduce import reduce_rank
 from neuron_explorer.analysis.ranks.report_rows import (
     clock_rows,
+    link_of,
     matrix_table,
     middle,
     rank_rows,
@@ -60,6 +61,7 @@ def collectives(run: RunView, ask: Ask) -> Answer:
     """What collectives cost, who comes late to them, and which do not fit together."""
     late = by_line(run.skew)
     groups, dimensions = run.group_times
+    link = link_of(run)
     found = run.findings
     whole = sum(row.exposed_ns for row in dimensions)
     head = f"{q.plural(sum(r.all_collectives for r in run.facts.ranks), 'collective')} of {_head(run)}"
@@ -85,8 +87,8 @@ def collectives(run: RunView, ask: Ask) -> Answer:
                  "mesh_dimension": row.mesh_dimension, "description": row.description} for row in late
             ], ask.top, add=("waited_ns", "calls")),
             worst_table(run, ask.top),
-            fill(t.DIMENSIONS, [time_row(row, dimension=True) for row in dimensions], ask.top, add=("exposed_ns",)),
-            fill(t.GROUPS, [time_row(row) for row in groups], ask.top, add=("exposed_ns",)),
+            fill(t.DIMENSIONS, [time_row(row, link, dimension=True) for row in dimensions], ask.top, add=("exposed_ns",)),
+            fill(t.GROUPS, [time_row(row, link) for row in groups], ask.top, add=("exposed_ns",)),
             fill(t.PREFETCH, [vars(row) for row in run.prefetches], ask.top, add=("waited_ns",)),
         ),
         _scope(run), (*run.notes, *_unnumbered(run)), _missing(run),

@@ -13,6 +13,7 @@ from neuron_explorer.analysis.ranks.facts import OPERATIONS, RankFacts
 from neuron_explorer.analysis.ranks.step_matrix import sampled
 from neuron_explorer.analysis.ranks.stragglers import CAUSES, Straggler
 from neuron_explorer.analysis.ranks.view import RunView
+from neuron_explorer.neuron.hardware import CHIPS
 
 MOST_IN_MATRIX: Final = 512
 _NONE: Final = np.zeros(0, np.int64)
@@ -135,9 +136,18 @@ def worst_table(run: RunView, top: int) -> AnswerTable:
     return fill(t.WORST, records, top, total_rows=sum(len(a.skew) for a in run.skew.groups))
 
 
-def time_row(row: GroupTime, dimension: bool = False) -> dict[str, Any]:
-    """A group's or a dimension's row."""
+def link_of(run: RunView) -> float | None:
+    """B/s of NeuronLink of the chip that all ranks ran on; None where that is none, emulated, or not the same."""
+    names = {facts.chip if not facts.emulated else "" for facts in run.facts.ranks}
+    name = names.pop().lower() if len(names) == 1 else ""
+    chip = next((chip for chip in CHIPS.values() if chip.name.lower() in name), None) if name else None
+    return chip.link.value if chip is not None else None
+
+
+def time_row(row: GroupTime, link: float | None, dimension: bool = False) -> dict[str, Any]:
+    """A group's or a dimension's row; ``link``: as ``link_of``."""
     record = vars(row) | {"size": row.size if row.size > 0 else None}
+    record["link_share"] = row.bus / link if link and row.bus is not None else None
     return record | {"dimension": row.mesh_dimension or row.description} if dimension else record
 
 

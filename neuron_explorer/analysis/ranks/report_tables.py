@@ -98,6 +98,8 @@ _TIMES: Final = (
     Column("share", "share", "That time over the time of the steps."),
     Column("calls", "count", "Calls a step."), Column("bytes", "B", "Bytes a step."),
     Column("bus", "B/s", "Bus bandwidth: algorithm bandwidth times what a rank's link must carry of each byte."),
+    Column("link_share", "share", "Bus bandwidth over that of NeuronLink of one chip, as AWS states it; none "
+           "unless the device is a chip of a known kind and not emulated. A group may use another network."),
     Column("algorithm", "B/s", "Algorithm bandwidth: bytes over the time from the last arrival to the end."),
     Column("transfer_ns", "ns", "Time from the last arrival to the end, median."),
     Column("busy_ns", "ns", "Time a step in which any of them went on."),

@@ -231,8 +231,10 @@ def _communication(d: RanksData, trace_id: str) -> html.Section:
     title = ["Communication ", html.Span("a step; exposed: the rank did nothing else", className="card-unit")]
     if not groups.rows:
         return card(title, html.P("No collective was recorded.", className="empty"))
+    known = any(share is not None for share in groups.column("link_share"))
     times = (("operation", "collective"), ("exposed_ns", "exposed"), ("share", "of the step"), ("calls", "calls"),
-             ("bytes", "bytes"), ("bus", "bus bandwidth"), ("size", "ranks"))  # fmt: skip
+             ("bytes", "bytes"), ("bus", "bus bandwidth"), *((("link_share", "of the link"),) if known else ()),
+             ("size", "ranks"))  # fmt: skip
     return card(
         title, answer_table(dimensions, trace_id, (("dimension", "mesh dimension"), *times), _OPERATIONS),
         html.Details([html.Summary("By process group"),

@@ -11,12 +11,21 @@ import pytest
 from made_up_ranks import MS, facts_of
 
 from neuron_explorer.analysis.ranks.bandwidth import algorithm_bandwidth, bus_bandwidth
-from neuron_explorer.analysis.ranks.communication import group_times
+from neuron_explorer.analysis.ranks.communication import GroupTime, group_times
 from neuron_explorer.analysis.ranks.divergent import divergences
-from neuron_explorer.analysis.ranks.facts import COMPILE_COLUMNS, GROUP_TIME_COLUMNS, OPERATION_CODES, Group
+from neuron_explorer.analysis.ranks.facts import (
+    COMPILE_COLUMNS,
+    GROUP_TIME_COLUMNS,
+    OPERATION_CODES,
+    Group,
+    RankFacts,
+    RunFacts,
+)
 from neuron_explorer.analysis.ranks.matching import match
 from neuron_explorer.analysis.ranks.merge import merge_ranks
 from neuron_explorer.analysis.ranks.prefetch import prefetches
+from neuron_explorer.analysis.ranks.report_rows import link_of, time_row
+from neuron_explorer.analysis.ranks.view import RunView
 
 TRACES = Path(__file__).parents[4] / "shared" / "traces"
 GATHER, REDUCE = OPERATION_CODES["all_gather"], OPERATION_CODES["all_reduce"]
@@ -136,3 +145,14 @@ def test_two_ranks_of_a_public_trace(tmp_path):
     assert "2 of 128 ranks" in said["ranks"] and "126 of 128 ranks are missing" in said["ranks"]
     assert "contradict each other" in said["ranks"] and "skew that is not there" in said["ranks"]
     assert "do not number their collectives" in said["collectives"] and "all_gather" in said["collectives"]
+
+
+def test_bandwidth_is_held_against_the_link_of_a_chip_that_is_not_emulated():
+    def link(*names, **about):
+        return link_of(RunView(RunFacts(tuple(RankFacts(r, 2, chip=name, **about) for r, name in enumerate(names)))))
+
+    row = GroupTime("0", "", "tp", "neuron", "all_reduce", 2, 2, 1, 1.0, 8.0, 1.0, 1.0, 0.1, 1.0, 1e11, 3.2e11)
+    assert time_row(row, link("Trainium2", "Trainium2"))["link_share"] == pytest.approx(0.25)
+    assert link("Trainium2", "Trainium2", emulated=True) is None
+    assert link("Trainium2", "Trainium3") is None and link("a new chip", "a new chip") is None
+    assert time_row(row, None)["link_share"] is None
