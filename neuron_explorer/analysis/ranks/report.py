@@ -87,7 +87,8 @@ def collectives(run: RunView, ask: Ask) -> Answer:
                  "mesh_dimension": row.mesh_dimension, "description": row.description} for row in late
             ], ask.top, add=("waited_ns", "calls")),
             worst_table(run, ask.top),
-            fill(t.DIMENSIONS, [time_row(row, link, dimension=True) for row in dimensions], ask.top, add=("exposed_ns",)),
+            fill(t.DIMENSIONS, [time_row(row, link, dimension=True) for row in dimensions], ask.top,
+                 add=("exposed_ns",)),
             fill(t.GROUPS, [time_row(row, link) for row in groups], ask.top, add=("exposed_ns",)),
             fill(t.PREFETCH, [vars(row) for row in run.prefetches], ask.top, add=("waited_ns",)),
         ),
