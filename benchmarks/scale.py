@@ -1,11 +1,11 @@
 """What a run of many ranks costs, measured: bytes, seconds and memory a rank; and a model of 10,000 ranks.
 
-    python benchmarks/scale.py                       1 and 5 million events a rank, facts of up to 1,024 ranks
+    python benchmarks/scale.py                       1 and 5 million events a rank, facts of up to 4,096 ranks
     python benchmarks/scale.py --events 200000 --most 128
 
-Measured: the size of a trace and of its facts, processor time and memory of reducing one, time to the answers of the
-ranks page from the facts of more and more ranks (copies of one with other rank numbers), each in a fresh process.
-Modelled: the same lines carried on to more ranks, for machines and links that the model names.
+Measured: the size of a trace and of its facts (of a rank among 10,000), processor time and memory of reducing one,
+time to the answers of the ranks page from the facts of more and more ranks (copies of one with other rank numbers),
+each in a fresh process. Modelled: the same lines carried on to more ranks, for machines and links that the model names.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from neuron_explorer.analysis.ranks.reduce import reduce_rank
 from neuron_explorer.trace.store import load
 wall, cpu = time.perf_counter(), time.process_time()
 with load(sys.argv[1]) as trace:
+    trace.metadata["world_size"] = int(sys.argv[3])  # ranks of a large run keep less each
     facts = reduce_rank(trace)
     data = facts.to_bytes()
 print(json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "events": facts.events,
@@ -80,7 +81,7 @@ def fresh(program: str, *arguments: object) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=5_000_000, help="events of the larger trace")
-    parser.add_argument("--most", type=int, default=1024, help="ranks whose facts are asked at most")
+    parser.add_argument("--most", type=int, default=4096, help="ranks whose facts are asked at most")
     options = parser.parse_args()
     sys.path.insert(0, str(HERE))
     from synthetic_ranks import write_run
@@ -97,7 +98,7 @@ def main() -> None:
             write_run(directory, 1, events)
             (trace,) = directory.glob("*/*.parquet")
             kept = Path(folder) / "facts"
-            runs = sorted((fresh(REDUCE, trace, kept) for _ in range(3)), key=lambda run: run["cpu"])
+            runs = sorted((fresh(REDUCE, trace, kept, RANKS) for _ in range(3)), key=lambda run: run["cpu"])
             row = runs[1] | {"size": trace.stat().st_size}
             rows.append(row)
             print(f"{row['events']:12,} {row['size'] / 1e6:9.1f} {row['size'] / row['events']:8.2f} {row['cpu']:7.2f} "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import duckdb
 import pandas as pd
 import pyarrow.dataset as ds
@@ -49,3 +52,11 @@ def test_no_column_has_the_name_of_the_partition(directory):
     # The types of all ranks agree, also where a rank has nothing to say in a column.
     assert len({pq.read_schema(path).to_string(show_field_metadata=False, show_schema_metadata=False)
                 for path in directory.glob("*/*.parquet")}) == 1  # fmt: skip
+
+
+def test_the_tables_of_the_documentation_have_every_column():
+    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    athena = {"text": "string", "int64": "bigint", "int32": "int", "int16": "smallint", "bool": "boolean"}
+    trino = athena | {"text": "varchar", "int32": "integer"}
+    assert re.findall(r"^    `(\w+)` (\w+),?$", text, re.M) == [(c.name, athena[c.type]) for c in COLUMNS]
+    assert re.findall(r'^    "(\w+)" (\w+),$', text, re.M) == [(c.name, trino[c.type]) for c in COLUMNS]
