@@ -144,6 +144,10 @@ def test_requests_for_what_is_out_of_sight_are_dropped(gpt, open_page):
     page.page.route("**/tiles?*", lambda route: held.append(route))
     page.app("app.show(app.view.end * 0.1, app.view.end * 0.1 + 50000)")
     page.until("app.source.running === 3 || (app.source.running > 0 && !app.dirty.frame)")
+    for _ in range(200):  # the page has asked; the routes come here a little later
+        if len(held) >= page.app("app.source.running"):
+            break
+        page.page.wait_for_timeout(20)
     old = {route.request.url for route in held}
     assert old and not dropped
     page.app("app.show(app.view.end * 0.8, app.view.end * 0.8 + 50000)")
