@@ -33,7 +33,7 @@ from neuron_explorer.analysis.selection import Selection, select
 from neuron_explorer.analysis.work import Unmodelled, Work, costs_of, counting, work_of
 from neuron_explorer.neuron.hardware import CHIPS, Chip
 from neuron_explorer.trace.arrays import values_of
-from neuron_explorer.trace.device_profile import device_profile
+from neuron_explorer.trace.device_profile import core_profile
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -150,8 +150,8 @@ def hardware_bound(
     if chip not in CHIPS:
         raise ValueError(f"the chip must be one of {', '.join(CHIPS)}, not {chip!r}")
     sel = selection or select(trace, period)
-    profile = device_profile(trace.metadata)
-    if profile is not None and profile.kind == "device":
+    profile = core_profile(trace.metadata)
+    if profile is not None:
         from neuron_explorer.analysis.device_bound import device_bound
 
         return device_bound(trace, profile, sel, CHIPS[chip])

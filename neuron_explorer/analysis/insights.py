@@ -37,7 +37,7 @@ from neuron_explorer.analysis.phases import Breakdown, time_by_phase
 from neuron_explorer.analysis.selection import Selection, lanes, select
 from neuron_explorer.analysis.steps import StepTimes, step_times
 from neuron_explorer.analysis.waste import waste
-from neuron_explorer.trace.device_profile import device_profile
+from neuron_explorer.trace.device_profile import core_profile
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.device_profile import DeviceProfile
@@ -92,7 +92,7 @@ def insights(trace: Trace, period: str | Filter = "auto") -> Insights:
             run_facts(trace), step_times(trace), time_by_phase(trace, selection=selection),
             by_line(trace, selection=selection), alerts(trace), waste(trace, selection=selection),
             hardware_bound(trace, selection=selection), device_breakdown(trace, selection),
-            _leaks(trace), device_profile(trace.metadata),
+            _leaks(trace), core_profile(trace.metadata),
         )
     )  # fmt: skip
 

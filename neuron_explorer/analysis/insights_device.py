@@ -24,7 +24,7 @@ _NO_PROFILE: Final = "only a device profile of AWS Neuron Explorer holds it"
 def device(look: Look) -> list[Checked]:
     """All rules; not observed where the trace is no device profile."""
     profile = look.profile
-    if profile is None or profile.kind != "device":
+    if profile is None:
         return [Checked(RULES[key], None, why=_NO_PROFILE) for key in KEYS]
     rules: tuple[Callable[[Rule, DeviceProfile, Look], Checked], ...] = (
         _useful, _kernels, _throttled, _transposes, _collectives, _spills, _small_dma,

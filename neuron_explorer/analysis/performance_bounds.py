@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from neuron_explorer.analysis import quantity as q
 from neuron_explorer.analysis.answer import Answer, Ask, Column, Missing, Question, TableKind, fill
-from neuron_explorer.trace.device_profile import DeviceProfile, device_profile
+from neuron_explorer.trace.device_profile import DeviceProfile, core_profile
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -202,8 +202,8 @@ ENGINES: Final = TableKind(
 
 def bounds_answer(trace: Trace, ask: Ask) -> Answer:
     """The report ``bounds``."""
-    profile = device_profile(trace.metadata)
-    if profile is None or profile.kind != "device":
+    profile = core_profile(trace.metadata)
+    if profile is None:
         return Answer("bounds", "not observed: this is no device profile",
                       (fill(BOUNDS, [], ask.top), fill(GAPS, [], ask.top), fill(ENGINES, [], ask.top)),
                       missing=(Missing("bounds of a NeuronCore", UNLESS_DEVICE,

@@ -35,7 +35,7 @@ from neuron_explorer.analysis.selection import (
 )
 from neuron_explorer.trace.arrays import values_of
 from neuron_explorer.trace.collective_facts import WAIT_PREFIX
-from neuron_explorer.trace.device_profile import device_profile
+from neuron_explorer.trace.device_profile import core_profile
 from neuron_explorer.trace.schema import ENGINE_PREFIX, OPERATOR_KINDS
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def time_by_phase(trace: Trace, period: str | Filter = "auto", selection: Select
         ns = _scaled(ns, whole)
         left = 0
     # Of a device alone nothing is known of the host: no Python can be blamed.
-    rest = "left_out" if sel.parts_sql else "nothing" if _of_device_alone(trace) else "python"
+    rest = "left_out" if sel.parts_sql else "nothing" if core_profile(trace.metadata) else "python"
     ns[rest] = ns.get(rest, 0) + left
     parts = tuple(
         Part(key, label, category, ns.get(key, 0), events.get(key, 0))
@@ -153,11 +153,6 @@ def time_by_phase(trace: Trace, period: str | Filter = "auto", selection: Select
     )
     others, outside = _elsewhere(trace, sel, lane)
     return Breakdown(parts, whole, sel.steps, sel, others, outside[0], outside[1], "; ".join(notes))
-
-
-def _of_device_alone(trace: Trace) -> bool:
-    profile = device_profile(trace.metadata)
-    return profile is not None and profile.kind == "device"
 
 
 def _of_rank(trace: Trace, sel: Selection, rank: int) -> list[Breakdown]:

@@ -17,7 +17,7 @@ from neuron_explorer.analysis.insights import findings
 from neuron_explorer.analysis.phases import time_by_phase
 from neuron_explorer.analysis.selection import select
 from neuron_explorer.analysis.steps import step_times
-from neuron_explorer.trace.device_profile import device_profile
+from neuron_explorer.trace.device_profile import core_profile
 
 if TYPE_CHECKING:
     from neuron_explorer.trace.store import Trace
@@ -124,7 +124,7 @@ def summary(
             "note": breakdown.note,
         },
         "findings": [asdict(f) for f in findings(
-            facts, steps, whole, whole_lines, found, profile=device_profile(trace.metadata)
+            facts, steps, whole, whole_lines, found, profile=core_profile(trace.metadata)
         )],
         "alerts": _alerts(found, top),
         "compilation": _compilation(compile_costs(trace, events=events), top),

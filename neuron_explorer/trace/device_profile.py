@@ -225,6 +225,12 @@ def device_profile(metadata: Mapping[str, Any]) -> DeviceProfile | None:
     return _read(DeviceProfile, found) if isinstance(found, Mapping) else None
 
 
+def core_profile(metadata: Mapping[str, Any]) -> DeviceProfile | None:
+    """The same of a trace that tells of one NeuronCore from inside; None for a system profile, too. Never raises."""
+    found = device_profile(metadata)
+    return found if found is not None and found.kind == "device" else None
+
+
 def as_json(profile: DeviceProfile) -> dict[str, Any]:
     """The value to store under :data:`KEY`; what is not said is left out."""
     document: dict[str, Any] = _without_empty(asdict(profile))

@@ -6,14 +6,14 @@ number is checked, and a reply is bounded.
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from neuron_explorer.comparing.aligned import Aligned, align, windows
 from neuron_explorer.comparing.lines import pair_lines
 from neuron_explorer.comparing.run import run_of
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.ui.cache import cached
+from neuron_explorer.ui.json_reply import json_reply
 from neuron_explorer.ui.step_pair import step_pair
 
 if TYPE_CHECKING:
@@ -26,19 +26,14 @@ def register(server: flask.Flask, registry: Registry) -> None:
     """Add the endpoint."""
     import flask
 
-    def answer(body: dict[str, Any], status: int = 200) -> flask.Response:
-        reply = flask.Response(json.dumps(body, separators=(",", ":")), status, mimetype="application/json")
-        reply.headers["Cache-Control"] = "private, no-store"
-        return reply
-
     @server.get("/api/v1/compare/<before>/<after>/spans")
     def compare_spans(before: str, after: str) -> flask.Response:
         entries = registry.entry(before), registry.entry(after)
         if entries[0] is None or entries[1] is None:
-            return answer({"error": "This server does not show that trace."}, 404)
+            return json_reply({"error": "This server does not show that trace."}, 404)
         given = [flask.request.args.get(key, "") for key in ("t0", "t1")]
         if any(text and not (text.isdecimal() and len(text) < 19) for text in given):
-            return answer({"error": "The window is no whole number."}, 400)
+            return json_reply({"error": "The window is no whole number."}, 400)
         try:
             traces = registry.get(before), registry.get(after)
             assert traces[0] is not None and traces[1] is not None
@@ -46,9 +41,9 @@ def register(server: flask.Flask, registry: Registry) -> None:
             aligned = aligned_steps(registry, before, after, wish_of(flask.request.args.get("at", "")))
             window = int(given[0] or 0), int(given[1]) if given[1] else None
             names = entries[0].name, entries[1].name
-            return answer(step_pair(names, (traces[0], traces[1]), aligned, pairs, *window))
+            return json_reply(step_pair(names, (traces[0], traces[1]), aligned, pairs, *window))
         except (NeuronExplorerError, OSError) as error:
-            return answer({"error": f"The trace cannot be read: {error}"}, 410)
+            return json_reply({"error": f"The trace cannot be read: {error}"}, 410)
 
 
 def aligned_steps(registry: Registry, before: str, after: str, wish: str) -> Aligned:

@@ -6,15 +6,15 @@ were read. No path is taken, every number is checked, and a reply is bounded.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from neuron_explorer.analysis.kinds import LINE
 from neuron_explorer.analysis.ranks.clocks import overlay_refusal
 from neuron_explorer.comparing.aligned import Window, windows
 from neuron_explorer.errors import NeuronExplorerError
 from neuron_explorer.ui.cache import cached
+from neuron_explorer.ui.json_reply import json_reply
 from neuron_explorer.ui.rank_steps import MOST_RANKS, rank_steps, step_of
 from neuron_explorer.ui.served_run import look, run_of_trace, view_of
 from neuron_explorer.ui.step_pair import Side
@@ -30,45 +30,40 @@ def register(server: flask.Flask, registry: Registry) -> None:
     """Add the endpoint."""
     import flask
 
-    def answer(body: dict[str, Any], status: int = 200) -> flask.Response:
-        reply = flask.Response(json.dumps(body, separators=(",", ":")), status, mimetype="application/json")
-        reply.headers["Cache-Control"] = "private, no-store"
-        return reply
-
     @server.get("/api/v1/ranks/<trace_id>/spans")
     def rank_spans(trace_id: str) -> flask.Response:
         given = [flask.request.args.get(key, "") for key in ("t0", "t1", "step")]
         if any(text and not whole(text) for text in given):
-            return answer({"error": "The window is no whole number."}, 400)
+            return json_reply({"error": "The window is no whole number."}, 400)
         try:
             served = run_of_trace(registry, trace_id)
             if served is None:
-                return answer({"error": "This server shows no other rank of that trace's run."}, 404)
+                return json_reply({"error": "This server shows no other rank of that trace's run."}, 404)
             wanted = chosen_ranks(flask.request.args.get("ranks", ""), tuple(served.ids), served.mine)
             clocks = view_of(served).clocks
             refusal = overlay_refusal(clocks, wanted)
             if refusal:
-                return answer({"error": refusal}, 409)
+                return json_reply({"error": refusal}, 409)
             sides = []
             for rank in wanted:
                 trace = registry.get(served.ids[rank])
                 assert trace is not None
                 window = step_of(cached(trace, windows), int(given[2] or 0))
                 sides.append((Side(f"rank {rank}", trace, window, lines_of(trace, window)), rank, clocks.of[rank]))
-            return answer(rank_steps(sides, int(given[0] or 0), int(given[1]) if given[1] else None))
+            return json_reply(rank_steps(sides, int(given[0] or 0), int(given[1]) if given[1] else None))
         except (NeuronExplorerError, OSError) as error:
-            return answer({"error": f"The trace cannot be read: {error}"}, 410)
+            return json_reply({"error": f"The trace cannot be read: {error}"}, 410)
 
     @server.get("/api/v1/ranks/<trace_id>/state")
     def rank_state(trace_id: str) -> flask.Response:
         try:
             served = run_of_trace(registry, trace_id)
         except (NeuronExplorerError, OSError) as error:
-            return answer({"error": str(error)}, 410)
+            return json_reply({"error": str(error)}, 410)
         if served is None:
-            return answer({"error": "This server shows no other rank of that trace's run."}, 404)
+            return json_reply({"error": "This server shows no other rank of that trace's run."}, 404)
         state = look(served, 0)
-        return answer({"done": state.done, "of": state.of, "ready": state.view is not None, "error": state.error})
+        return json_reply({"done": state.done, "of": state.of, "ready": state.view is not None, "error": state.error})
 
 
 def whole(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from neuron_explorer.errors import BadTraceError, NeuronExplorerError
 from neuron_explorer.trace.output import rank_of_part
-from neuron_explorer.trace.run import Run, open_run, ranges, run_of
+from neuron_explorer.trace.run import Run, open_run, run_of
 
 if TYPE_CHECKING:
     from neuron_explorer.analysis.ranks.view import RunView
@@ -94,19 +94,13 @@ def view_of(served: ServedRun) -> RunView:
 
 
 def _read(run: Run, state: Look) -> None:
-    from neuron_explorer.analysis.ranks.keeping import facts_of_run
-    from neuron_explorer.analysis.ranks.view import RunView
+    from neuron_explorer.analysis.ranks.view import viewed
 
     def tell(done: int, of: int) -> None:
         state.done, state.of = done, of
 
     try:
-        kept = facts_of_run(run, tell)
-        notes = list(run.notes)
-        if kept.failed:
-            ranks = ranges([rank for rank, _ in kept.failed])
-            notes.append(f"Rank {ranks} could not be read: {kept.failed[0][1].rstrip('.')}.")
-        view = RunView(kept.facts, tuple(notes), kept.failed, kept.folder)
+        view = viewed(run, tell)
         view.clocks  # noqa: B018 - worked out here, not while a page is drawn
         state.view = view
     except (NeuronExplorerError, OSError) as error:

@@ -86,15 +86,16 @@ class RunView:
 
 def view_of(path: Path, progress: Progress | None = None) -> RunView:
     """The run in a directory, or of one trace. Raises ``BadTraceError`` where there is none."""
-    return _viewed(open_run(path), progress)
+    return viewed(open_run(path), progress)
 
 
 def view_of_files(directory: Path, files: Sequence[Path], progress: Progress | None = None) -> RunView:
     """The run that the traces are of, wherever they lie. Raises ``BadTraceError`` where none can be read."""
-    return _viewed(run_of(directory, files), progress)
+    return viewed(run_of(directory, files), progress)
 
 
-def _viewed(run: Run, progress: Progress | None) -> RunView:
+def viewed(run: Run, progress: Progress | None = None) -> RunView:
+    """A run that was opened, with the ranks that could not be read among its notes."""
     kept = facts_of_run(run, progress)
     notes = list(run.notes)
     if kept.failed:

@@ -17,7 +17,7 @@ from neuron_explorer.analysis.insights import device_breakdown, findings, insigh
 from neuron_explorer.analysis.phases import Breakdown, time_by_phase
 from neuron_explorer.analysis.selection import Selection, lanes, select
 from neuron_explorer.analysis.steps import StepTimes, step_times
-from neuron_explorer.trace.device_profile import device_profile
+from neuron_explorer.trace.device_profile import core_profile
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.compiling import compiling
 from neuron_explorer.ui.components.breakdown import breakdown_card
@@ -68,7 +68,7 @@ def data(trace: Trace, search: Search) -> OverviewData:
     else:
         found = findings(
             facts, steps, cached(trace, time_by_phase, whole), cached(trace, by_line, whole), compiling(trace).alerts,
-            device_breakdown(trace, cached(trace, select, whole)), device_profile(trace.metadata),
+            device_breakdown(trace, cached(trace, select, whole)), core_profile(trace.metadata),
         )
     return OverviewData(
         facts,
@@ -94,8 +94,7 @@ def layout(trace_id: str, trace: Trace, search: Search) -> Any:
     """Draw it."""
     d = data(trace, search)
     inside = d.selection.step_numbers if d.selection.period == "range" else None
-    profile = device_profile(trace.metadata)
-    core = profile is not None and profile.kind == "device"
+    core = core_profile(trace.metadata) is not None
     return html.Div(
         [
             _scope(d, trace_id),

@@ -16,7 +16,7 @@ from neuron_explorer.analysis.plain import plain
 from neuron_explorer.analysis.roofline_report import headline
 from neuron_explorer.analysis.shapes import dtype_text, shape_text
 from neuron_explorer.neuron.hardware import CHIPS
-from neuron_explorer.trace.device_profile import device_profile
+from neuron_explorer.trace.device_profile import core_profile
 from neuron_explorer.ui.cache import cached
 from neuron_explorer.ui.components import grid as g
 from neuron_explorer.ui.components import roofline_chart as chart
@@ -54,8 +54,7 @@ def data(trace: Trace, search: Search) -> RooflineData:
     found = cached(trace, hardware_bound, filter_of(trace, search), chip=chip if chip in CHIPS else DEFAULT_CHIP)
     by = "op" if search.get("by") == "op" else "line"
     rows = found.ops if by == "op" else found.lines
-    profile = device_profile(trace.metadata)
-    of_core = bounds_answer(trace, Ask()) if profile is not None and profile.kind == "device" else None
+    of_core = bounds_answer(trace, Ask()) if core_profile(trace.metadata) is not None else None
     order = sorted(rows, key=lambda b: (-b.floor_ns, -b.host_ns, b.file, b.line, b.name))
     return RooflineData(found, by, tuple(order), of_core)
 
